@@ -1,0 +1,60 @@
+# Packages go into .venv, jars into the user's cache folder (ISTHMUS_JARS_DIR overrides); nothing else is touched.
+# A bare machine needs python3 (3.11 or later), java 17 or later, and make.
+PYTHON  ?= python3
+VENV    := .venv
+BIN     := $(VENV)/bin
+UV      := $(BIN)/uv
+FILE    ?= examples/quickstart.properties
+NAME    ?= router
+
+.PHONY: help setup run demo test unit lint types bench docs lock clean
+help: ## what there is to make
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(VENV)/.installed $(VENV)/.jars ## install everything that is needed
+
+$(UV):
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check uv==0.13.7
+
+$(VENV)/.installed: requirements.lock pyproject.toml setup.py | $(UV)
+	$(UV) pip sync --quiet --python $(BIN)/python requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.jars: $(VENV)/.installed src/isthmus/embedded/ivy.xml
+	$(BIN)/python -m isthmus.embedded.jars spark broker
+	@touch $@
+
+run: setup ## run a bridge on an embedded Kafka (FILE=...)
+	$(BIN)/isthmus run $(FILE)
+
+demo: setup ## 10,000 messages over three routes, poison among them, and where each one went
+	$(BIN)/python examples/demo.py
+
+test: setup lint types ## everything that must hold
+	$(BIN)/pytest
+
+unit: $(VENV)/.installed ## the tests that need no Spark and no network: seconds
+	$(BIN)/pytest tests/unit
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/.installed
+	$(BIN)/mypy
+
+bench: setup ## one benchmark (NAME=router|latency)
+	$(BIN)/python -m benches.$(NAME)
+
+docs: setup ## check that the documentation says what the code does
+	$(BIN)/pytest tests/docs
+
+lock: $(UV) ## pin every dependency with its hashes
+	$(UV) pip compile --quiet --generate-hashes --no-annotate --no-header --python-version 3.11 \
+	  --universal --extra bridge --group dev pyproject.toml --output-file requirements.lock
+
+clean: ## remove everything that make installed or a run left behind
+	rm -rf $(VENV) .isthmus build .pytest_cache .mypy_cache .ruff_cache .hypothesis
