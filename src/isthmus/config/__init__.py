@@ -1,0 +1,44 @@
+"""The configuration of a bridge: one file in Java properties syntax, typed and checked.
+
+::
+
+    file ──► properties ──► environment ──► references ──► build ──► rules ──► Settings
+             keys, lines    ISTHMUS_…       ${env:…}       types     together
+                                            ${file:…}                          ──► problems
+
+Every step goes on after a mistake and reports it with its line, so that one look shows all of them. Secrets
+are hidden from the moment that they are read.
+"""
+
+from isthmus.config.check import TopicFacts, TopicProbe, check
+from isthmus.config.dump import dump
+from isthmus.config.problem import Problem, Severity
+from isthmus.config.reading import Reading, load, read
+from isthmus.config.settings import (
+    JournalSettings,
+    KafkaSettings,
+    MonitorSettings,
+    PipelineSettings,
+    RoutingSettings,
+    Settings,
+)
+from isthmus.config.values import available_converters
+
+__all__ = [
+    "JournalSettings",
+    "KafkaSettings",
+    "MonitorSettings",
+    "PipelineSettings",
+    "Problem",
+    "Reading",
+    "RoutingSettings",
+    "Settings",
+    "Severity",
+    "TopicFacts",
+    "TopicProbe",
+    "available_converters",
+    "check",
+    "dump",
+    "load",
+    "read",
+]

@@ -1,0 +1,95 @@
+"""``isthmus check FILE``: everything that is wrong with a configuration, before anything is started.
+
+Exit 0 if a bridge could start with it, 1 if there are errors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections import Counter
+from collections.abc import Collection, Mapping
+from json import dumps
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from isthmus import config
+from isthmus.config import KafkaSettings, Problem, Severity, TopicFacts, TopicProbe
+from isthmus.config.problem import printable
+from isthmus.errors import HardFailure
+
+_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="The configuration file.")],
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print the settings in effect, without secrets.")
+    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not ask Kafka about topics.")] = False,
+) -> None:
+    """Check a configuration: keys, values, routes, and the topics that they name."""
+    reading = config.read(file, os.environ)
+    # An answer that comes of half-understood settings would mislead.
+    kafka_understood = not any((each.key or "kafka.").startswith("kafka.") for each in reading.errors)
+    online = not reading.settings.kafka.embedded and not offline and kafka_understood
+    problems = config.check(file, os.environ, _probe(reading.settings.kafka) if online else None)
+    ok = not any(each.severity is Severity.ERROR for each in problems)
+    settings = config.dump(reading.settings) if show else None
+    if json:
+        _print_json(file, ok, problems, settings)
+    else:
+        _print(file, problems, settings)
+    if not ok:
+        raise typer.Exit(1)
+
+
+def _probe(kafka: KafkaSettings) -> TopicProbe:
+    def probe(names: Collection[str]) -> Mapping[str, TopicFacts]:
+        # Only here: the Kafka client is a big import, and an extra that may not be installed.
+        try:
+            from isthmus.kafka import probe as probe_of
+        except ImportError as error:
+            remedy = "install isthmus[bridge], or check --offline"
+            raise HardFailure(f"no Kafka client: {error}", remedy=remedy) from None
+        return probe_of(kafka)(names)
+
+    return probe
+
+
+def _print_json(
+    file: Path, ok: bool, problems: list[Problem], settings: list[tuple[str, str]] | None
+) -> None:
+    report = {"file": str(file), "ok": ok, "problems": [dataclasses.asdict(each) for each in problems]}
+    if settings is not None:
+        report["settings"] = dict(settings)
+    typer.echo(dumps(report))
+
+
+def _print(file: Path, problems: list[Problem], settings: list[tuple[str, str]] | None) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    for key, value in settings or ():
+        console.print(Text.assemble((printable(key), "bold"), "=", printable(value)))
+    for problem in problems:
+        console.print(_text(problem))
+    counts = Counter(each.severity for each in problems)
+    found = [f"{counts[each]} {each}{'s' * (counts[each] != 1)}" for each in Severity if counts[each]]
+    verdict = ("not usable", "red") if counts[Severity.ERROR] else ("ok", "green")
+    console.print(
+        Text.assemble(f"{printable(str(file))}: ", verdict, f" ({', '.join(found)})" if found else "")
+    )
+
+
+def _text(problem: Problem) -> Text:
+    """The problem as it prints itself, in colours."""
+    style = _STYLES[problem.severity]
+    text = Text(str(problem))
+    start = len(problem.place) + 2 if problem.place else 0
+    text.stylize(style, start, start + len(problem.severity) + 1)
+    text.highlight_regex(r"(?m)^ *\^$", style)
+    return text

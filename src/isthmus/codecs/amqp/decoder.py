@@ -1,0 +1,193 @@
+"""Reads the sections of a message as objects. Compiled with mypyc where there is a C compiler.
+
+In come the bytes of a message; out come its sections, every value in them decoded. The index uses the same
+functions for the sections that it needs.
+
+Beyond what `isthmus.codecs.amqp.boundary` checks, `DecodeError` is raised for a field of the wrong type (a
+string passes for a symbol, which some peers mix up), for more fields than the section has, for the same key
+twice, and for application properties that are not simple values under a string.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from isthmus.codecs.amqp.boundary import next_section
+from isthmus.codecs.amqp.constructors import TYPES, type_name
+from isthmus.codecs.amqp.reader import Reader, malformed
+from isthmus.codecs.amqp.sections import (
+    HEADER_TYPES,
+    PROPERTIES_TYPES,
+    AmqpSequence,
+    AmqpValue,
+    Body,
+    Data,
+    MessageHeader,
+    MessageProperties,
+)
+from isthmus.errors import DecodeError
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64  # a machine word in the compiled form; never imported
+
+Annotations = dict[str, object]
+"""Annotations by name. Keys of type ulong, which the specification reserves, are kept as `ULong`."""
+
+Sections = tuple[
+    MessageHeader | None,
+    Annotations | None,
+    Annotations | None,
+    MessageProperties | None,
+    dict[str, object] | None,
+    Body | None,
+    Annotations | None,
+]
+
+
+def decode_sections(data: bytes) -> Sections:
+    """Every section of a message, decoded, in the order of the specification; several of a body as one."""
+    reader = Reader(data)
+    header: MessageHeader | None = None
+    delivery_annotations: Annotations | None = None
+    message_annotations: Annotations | None = None
+    properties: MessageProperties | None = None
+    application_properties: dict[str, object] | None = None
+    content: list[object] = []
+    content_code: i64 = 0
+    footer: Annotations | None = None
+    code: i64 = 0
+    size: i64 = len(data)
+    try:
+        while reader.pos < size:
+            code = next_section(reader, code)
+            if code == 0x70:
+                header = read_header(reader)
+            elif code == 0x71:
+                delivery_annotations = read_annotations(reader)
+            elif code == 0x72:
+                message_annotations = read_annotations(reader)
+            elif code == 0x73:
+                properties = read_properties(reader)
+            elif code == 0x74:
+                application_properties = _read_application_properties(reader)
+            elif code == 0x78:
+                footer = read_annotations(reader)
+            else:
+                content.append(reader.value())
+                content_code = code
+    except (IndexError, UnicodeDecodeError) as error:
+        raise malformed(error, reader) from None
+    return (
+        header,
+        delivery_annotations,
+        message_annotations,
+        properties,
+        application_properties,
+        _body(content_code, content),
+        footer,
+    )
+
+
+def read_header(reader: Reader) -> MessageHeader:
+    """The fields of the header that the reader stands at."""
+    return MessageHeader(*_read_fields(reader, HEADER_TYPES))
+
+
+def read_properties(reader: Reader) -> MessageProperties:
+    """The fields of the properties that the reader stands at."""
+    return MessageProperties(*_read_fields(reader, PROPERTIES_TYPES))
+
+
+def _read_fields(reader: Reader, types: bytes) -> list[Any]:
+    buf = reader.buf
+    fields: list[Any] = []
+    code: i64 = buf[reader.pos]
+    reader.pos += 1
+    if code == 0x45:
+        return fields
+    outer = reader.end
+    count = reader.open(code)
+    if count > len(types):
+        raise DecodeError(f"a section of {len(types)} fields has {count}", reader.pos)
+    for place in range(count):
+        code = buf[reader.pos]
+        if code == 0x40:
+            reader.pos += 1
+            fields.append(None)
+            continue
+        if not _fits(TYPES[code], types[place]):
+            raise DecodeError(f"field {place} of a section is of type {type_name(code)}", reader.pos)
+        fields.append(reader.value())
+    reader.close(outer)
+    return fields
+
+
+def _fits(type: i64, due: i64) -> bool:
+    """Whether a value of that type may stand where the other is due: a string may for a symbol."""
+    if due == 0xFF:
+        return type in (0xB1, 0x98, 0x80, 0xB0)
+    return type == due or (type in (0xB1, 0xB3) and due in (0xB1, 0xB3))
+
+
+def read_annotations(reader: Reader) -> Annotations:
+    """The map of annotations that the reader stands at."""
+    result: dict[object, object] = {}
+    outer = reader.end
+    count = open_map(reader)
+    for _ in range(count):
+        if TYPES[reader.buf[reader.pos]] not in (0xB3, 0xB1, 0x80):
+            raise DecodeError("the key of an annotation is not a symbol", reader.pos)
+        key = reader.value()
+        result[key] = reader.value()
+    reader.close(outer)
+    check_unique(reader, result, count)
+    return cast(Annotations, result)
+
+
+def _read_application_properties(reader: Reader) -> dict[str, object]:
+    result: dict[str, object] = {}
+    outer = reader.end
+    count = open_map(reader)
+    for _ in range(count):
+        name = reader.text()
+        code: i64 = reader.buf[reader.pos]
+        if code == 0xA1:
+            result[name] = reader.text()
+        else:
+            check_simple(code, reader.pos)
+            result[name] = reader.value()
+    reader.close(outer)
+    check_unique(reader, result, count)
+    return result
+
+
+def open_map(reader: Reader) -> i64:
+    """Enter the map that the reader stands at, and return how many pairs it says it has."""
+    code: i64 = reader.buf[reader.pos]
+    reader.pos += 1
+    count = reader.open(code)
+    if count & 1:
+        raise DecodeError("a map has a key without a value", reader.pos)
+    return count >> 1
+
+
+def check_simple(code: i64, pos: i64) -> None:
+    """Check that a constructor is one that an application property's value may have (part 3, 3.2.5)."""
+    if code >= 0xC0 or code == 0x45 or code == 0:
+        raise DecodeError(f"a property has a value of type {type_name(code)}", pos)
+
+
+def check_unique(reader: Reader, result: dict[Any, Any], count: i64) -> None:
+    """Check that no key of a map hid another one of the same name."""
+    if len(result) != count:
+        raise DecodeError("the same key is twice in a section", reader.pos)
+
+
+def _body(code: i64, content: list[object]) -> Body | None:
+    if code == 0x77:
+        return AmqpValue(content[0])
+    if code == 0x75:
+        return Data(cast(tuple[bytes, ...], tuple(content)))
+    if code == 0x76:
+        return AmqpSequence(cast(tuple[list[object], ...], tuple(content)))
+    return None

@@ -1,0 +1,141 @@
+"""From an AMQP message to the `Message` over it: the headers and properties that JMS would show of it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from isthmus.codecs.amqp import Index, index
+from isthmus.codecs.jms.ids import correlation_id_text, message_id_text
+from isthmus.codecs.jms.kinds import IMPLIED_CONTENT_TYPES, body_of
+from isthmus.codecs.jms.names import (
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    DEFAULT_PRIORITY,
+    DELIVERY_TIME,
+    DESTINATION_TYPE,
+    DESTINATION_TYPES,
+    REPLY_TO_GROUP_ID,
+    REPLY_TO_TYPE,
+    TAKEN,
+)
+from isthmus.errors import DecodeError
+from isthmus.message import NON_PERSISTENT, BodyKind, Header, HeaderType, Message, property_header_name
+
+_PERSISTENT: Final = Header("PERSISTENT")
+_NOT_PERSISTENT: Final = Header(NON_PERSISTENT)
+_PRIORITIES: Final = [Header(str(priority), HeaderType.INT) for priority in range(10)]
+_REDELIVERED: Final = Header("true", HeaderType.BOOLEAN)
+_NOT_REDELIVERED: Final = Header("false", HeaderType.BOOLEAN)
+_FIRST_DELIVERY: Final = Header("1", HeaderType.INT)
+_DESTINATION_HEADERS: Final = [Header(name) for name in DESTINATION_TYPES]
+
+_STRING: Final = HeaderType.STRING  # an enumeration's member costs more to look up than a header to make
+_make: Final = cast(Any, tuple.__new__)
+"""Makes a named tuple in half the time that its class takes."""
+
+
+def to_message(
+    data: bytes,
+    *,
+    target: str = "",
+    fallback_id: str = "",
+    session: str = "",
+    received_ms: int | None = None,
+) -> Message:
+    """The message over these bytes.
+
+    ``target`` is the address of the link that they came over; the message's own ``to`` outranks it.
+    ``fallback_id`` is the id of a message that has none. A ttl counts from ``received_ms``, or else from the
+    time when the message was made. Raises `DecodeError` for bytes that are not a message with an address.
+    """
+    parts = index(data)
+    address = str(parts.properties.to or target)
+    if not address:
+        raise DecodeError("the message has no 'to', and nobody says where it was sent")
+    body = body_of(parts)
+    headers = _standard_headers(parts, body.kind, received_ms)
+    headers["Destination"] = Header(address)
+    types = parts.types
+    for name, text in parts.application_properties.items():
+        type = types.get(name, _STRING) if types else _STRING
+        headers[_property_header_name(name)] = _make(Header, (text, type))
+    message_id = headers.get("MessageId")
+    return Message(
+        id=message_id.text if message_id else fallback_id,
+        address=address,
+        protocol="amqp",
+        value=data,
+        body=body,
+        headers=headers,
+        session=session,
+    )
+
+
+def _standard_headers(parts: Index, kind: BodyKind, received_ms: int | None) -> dict[str, Header]:
+    header, properties, annotations = parts.header, parts.properties, parts.annotations
+    count = header.delivery_count or 0
+    headers = {
+        "DeliveryMode": _PERSISTENT if header.durable else _NOT_PERSISTENT,
+        "Priority": _PRIORITIES[DEFAULT_PRIORITY if header.priority is None else min(header.priority, 9)],
+        "Redelivered": _REDELIVERED if count else _NOT_REDELIVERED,
+        "JMSXDeliveryCount": _number(count + 1) if count else _FIRST_DELIVERY,
+    }
+    if properties.message_id is not None:
+        headers["MessageId"] = Header(message_id_text(properties.message_id))
+    if properties.correlation_id is not None:
+        headers["CorrelationId"] = Header(correlation_id_text(properties.correlation_id))
+    if properties.user_id is not None:
+        headers["JMSXUserID"] = _user(properties.user_id)
+    if properties.group_sequence is not None:
+        headers["JMSXGroupSeq"] = _number(properties.group_sequence)
+    if properties.creation_time is not None:
+        headers["Timestamp"] = Header(str(properties.creation_time), HeaderType.LONG)
+    expiration = _expiration(parts, received_ms)
+    if expiration is not None:
+        headers["Expiration"] = Header(str(expiration), HeaderType.LONG)
+    delivery_time = annotations.get(DELIVERY_TIME)
+    if isinstance(delivery_time, int):
+        headers["DeliveryTime"] = Header(str(delivery_time), HeaderType.LONG)
+    for name in (DESTINATION_TYPE, REPLY_TO_TYPE):
+        number = annotations.get(name)
+        if isinstance(number, int) and 0 <= number < len(_DESTINATION_HEADERS):
+            headers[name] = _DESTINATION_HEADERS[number]
+    if properties.reply_to is not None:
+        headers["ReplyTo"] = Header(str(properties.reply_to))
+    if properties.subject is not None:
+        headers["Type"] = Header(str(properties.subject))
+    if properties.group_id is not None:
+        headers["JMSXGroupID"] = Header(str(properties.group_id))
+    if properties.reply_to_group_id is not None:
+        headers[REPLY_TO_GROUP_ID] = Header(str(properties.reply_to_group_id))
+    if properties.content_encoding is not None:
+        headers[CONTENT_ENCODING] = Header(str(properties.content_encoding))
+    if properties.content_type is not None and properties.content_type != IMPLIED_CONTENT_TYPES.get(kind):
+        headers[CONTENT_TYPE] = Header(str(properties.content_type))
+    return headers
+
+
+def _number(value: int) -> Header:
+    """An int of JMS, and a long where AMQP's uint is too large for one."""
+    return Header(str(value), HeaderType.INT if value < 2**31 else HeaderType.LONG)
+
+
+def _expiration(parts: Index, received_ms: int | None) -> int | None:
+    if parts.properties.absolute_expiry_time is not None or parts.header.ttl is None:
+        return parts.properties.absolute_expiry_time
+    start = parts.properties.creation_time if received_ms is None else received_ms
+    return None if start is None else start + parts.header.ttl
+
+
+def _user(user_id: bytes) -> Header:
+    try:
+        return Header(user_id.decode())
+    except UnicodeDecodeError:
+        return Header.of(user_id, HeaderType.BINARY)
+
+
+@lru_cache(maxsize=4096)
+def _property_header_name(name: str) -> str:
+    """The same few names come with every message."""
+    return f"property.{name}" if name in TAKEN else property_header_name(name)

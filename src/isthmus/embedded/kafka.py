@@ -1,0 +1,263 @@
+"""A real single-node Kafka (KRaft: broker and controller in one) on this machine, in a data folder.
+
+::
+
+    with EmbeddedKafka(Path(".isthmus/kafka")) as kafka:
+        Producer({"bootstrap.servers": kafka.bootstrap_servers})
+
+What it guarantees:
+
+- it ends with its owner, even after kill -9 of the owner;
+- topics survive a restart, and so does the port as long as nobody else has taken it;
+- one broker at a time in a data folder; other processes find it with `find_running`;
+- messages of 16 MiB go through.
+
+In the data folder: `topics/` (Kafka's own), `server.properties`, `kafka.log` (rotated), `kafka.out` (what
+Java itself prints), and the two files of `claim.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import socket
+import subprocess
+import time
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Self
+
+import javaproperties
+
+from isthmus.embedded import jars
+from isthmus.embedded.claim import Claim, answers, running_in
+from isthmus.embedded.class_archive import ClassArchive
+from isthmus.embedded.guarded import Guarded
+from isthmus.embedded.java import java_command
+from isthmus.errors import HardFailure
+
+MAX_MESSAGE_BYTES = 16 * 2**20
+_ROOM_BYTES = 2**20  # for what goes with a message of the maximum size: key, headers, the batch around it
+
+_HOST = "127.0.0.1"
+# Below the ports that systems give to outgoing connections: a client that keeps trying to reconnect to a
+# port of that range can be given that very port, and then talks to itself.
+_PORTS = range(20_000, 32_000)
+
+_START_TIMEOUT_S = 60.0  # it takes 2 s on an idle machine; 9 s more after kill -9 of the broker
+_POLL_S = 0.02
+_COMPLAINT = re.compile(r"\S+ \S+ (ERROR|FATAL) |(Caused by: )?[\w.$]+(Exception|Error)\b|Error")
+_LOG_CONFIG = Path(__file__).with_name("log4j2.properties")
+
+_SERVER_JAVA = (
+    "-Xms256m",
+    "-Xmx512m",
+    "-XX:+UseG1GC",  # on 2 cores, Java's choice would be another one, with fewer but longer pauses
+    "-XX:+ExitOnOutOfMemoryError",  # a broker that lost a thread to it would hang
+    "-Djdk.nio.maxCachedBufferSize=1048576",  # else every thread keeps a direct buffer of its largest message
+)
+_FORMAT_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")  # runs for half a second
+
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "log.dirs": "topics",
+    "auto.create.topics.enable": "false",
+    "message.max.bytes": str(MAX_MESSAGE_BYTES + _ROOM_BYTES),
+    "replica.fetch.max.bytes": str(MAX_MESSAGE_BYTES + _ROOM_BYTES),
+    # Requests that wait are held in memory: without a limit, a burst of large messages ends the broker.
+    "queued.max.request.bytes": str(128 * 2**20),
+    "log.cleaner.dedupe.buffer.size": str(32 * 2**20),  # taken from the heap at start; 128 MiB by default
+    "group.initial.rebalance.delay.ms": "0",
+    # One node, and few clients: with the usual 50 partitions, these topics are some 900 files.
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "transaction.state.log.num.partitions": "4",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "4",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
+
+
+class EmbeddedKafka:
+    """One broker in one data folder. `overrides` are Kafka's own settings, `listeners` excepted."""
+
+    def __init__(self, data_dir: Path, *, overrides: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._folder = data_dir.absolute()
+        self._overrides = overrides
+        self._claim: Claim | None = None
+        self._archive: ClassArchive | None = None
+        self._server: Guarded | None = None
+        self._address: str | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients connect. Known once it has been started, and the same after `stop`."""
+        if self._address is None:
+            raise RuntimeError("the embedded Kafka has not been started")
+        return self._address
+
+    @property
+    def alive(self) -> bool:
+        """Whether the broker's process is there."""
+        return self._server is not None and self._server.exit_code is None
+
+    def start(self) -> None:
+        """Start the broker and wait until it answers. `HardFailure` if it does not, or one runs already."""
+        java, classpath = java_command(), jars.files("broker")
+        if self._claim is not None and not self.alive:
+            self.stop()  # it ended by itself: let go of what it had
+        claim = Claim(self._folder, what="embedded Kafka")
+        self._claim = claim
+        try:
+            self._archive = archive = ClassArchive(java, classpath, self._folder)
+            self._address = self._configure()
+            already_logged_bytes = log.stat().st_size if (log := self._folder / "kafka.log").exists() else 0
+            if not (self._folder / "topics" / "meta.properties").exists():  # formatting writes it last
+                self._format(_java(java, classpath, *_FORMAT_JAVA, *archive.reading()))
+            command = _java(java, classpath, *_SERVER_JAVA, *archive.reading_or_recording())
+            self._server = Guarded(
+                [*command, "kafka.Kafka", "server.properties"],
+                folder=self._folder,
+                output=self._folder / "kafka.out",
+                hold=claim.descriptor,
+                grace_s=10.0 if archive.is_recorded else 30.0,
+            )
+            if problem := _wait_until_it_answers(self._server, self._address):
+                raise self._failure(problem, already_logged_bytes)
+            claim.announce(self._address, self._server.pid)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop the broker in good order, within a bounded time. May be called again, and before `start`."""
+        claim, archive, server = self._claim, self._archive, self._server
+        self._claim = self._archive = self._server = None
+        if claim is None:
+            return
+        claim.withdraw()
+        exit_code = None if server is None else server.stop()
+        claim.release()
+        if archive is not None and exit_code is not None:
+            archive.keep(exit_code)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _configure(self) -> str:
+        """Write `server.properties`, with the ports of the last time if they are free."""
+        file = self._folder / "server.properties"
+        last = re.findall(rf"//{_HOST}\\?:(\d+)", file.read_text()) if file.exists() else []
+        broker, controller = _free_ports(*map(int, last[:2]))
+        settings = {
+            # First, because the next start looks for the ports here.
+            "listeners": f"PLAINTEXT://{_HOST}:{broker},CONTROLLER://{_HOST}:{controller}",
+            "controller.quorum.bootstrap.servers": f"{_HOST}:{controller}",
+            **_SETTINGS,
+            **self._overrides,
+        }
+        file.write_text(javaproperties.dumps(settings, timestamp=False))
+        return f"{_HOST}:{broker}"
+
+    def _format(self, java: list[str]) -> None:
+        tool = ["kafka.tools.StorageTool", "format", "--standalone", "--config", "server.properties"]
+        run = subprocess.run(
+            [*java, *tool, f"--cluster-id={_cluster_id()}"],
+            cwd=self._folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if run.returncode != 0:
+            raise HardFailure(
+                f"{self._folder} cannot be made a data folder of Kafka.\n{run.stdout}",
+                remedy="See to what the lines above complain of, or choose another folder.",
+            )
+
+    def _failure(self, problem: str, already_logged_bytes: int) -> HardFailure:
+        log, output = self._folder / "kafka.log", self._folder / "kafka.out"
+        said = output.read_text(errors="replace").splitlines()
+        if log.exists():
+            said += log.read_bytes()[already_logged_bytes:].decode(errors="replace").splitlines()
+        complaints = [line for line in said if _COMPLAINT.match(line)]
+        return HardFailure(
+            "\n".join([f"The embedded Kafka in {self._folder} {problem}.", *(complaints[:12] or said[-12:])]),
+            remedy=f"See to what it complains of. All that it said is in {log} and {output}.",
+        )
+
+
+def find_running(data_dir: Path) -> str | None:
+    """The bootstrap servers of the embedded Kafka that some process runs in this folder now, if any."""
+    return running_in(data_dir)
+
+
+def _wait_until_it_answers(server: Guarded, address: str) -> str | None:
+    """Wait for the group coordinator, which is the last to be ready. Returns what is wrong if it is not.
+
+    The first request to the coordinator makes the broker create its topic. A consumer whose request that is
+    gets an early refusal, upon which its library waits 3 s.
+    """
+    from confluent_kafka import KafkaException  # here: those who only look for a broker do without it
+    from confluent_kafka.admin import AdminClient
+
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    admin: AdminClient | None = None
+    while time.monotonic() < deadline:
+        if server.exit_code is not None:
+            return f"ended with exit code {server.exit_code}"
+        if admin is None and answers(address):  # not earlier: it would complain on stderr
+            admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+        if admin is not None:
+            try:
+                admin.describe_consumer_groups(["isthmus"], request_timeout=5.0)["isthmus"].result()
+                return None
+            except KafkaException:
+                pass  # the topic is being created, or read
+        time.sleep(_POLL_S)
+    return f"did not answer at {address} within {_START_TIMEOUT_S:.0f} s"
+
+
+def _java(command: Path, classpath: Sequence[Path], *options: str) -> list[str]:
+    jars_in_order = os.pathsep.join(map(str, classpath))
+    return [str(command), *options, f"-Dlog4j2.configurationFile={_LOG_CONFIG}", "-cp", jars_in_order]
+
+
+def _free_ports(*wanted: int) -> tuple[int, int]:
+    """Two ports: the wanted ones as far as they are free, else random ones that are."""
+    candidates = dict.fromkeys((*wanted, *random.sample(_PORTS, 100)))
+    free = (port for port in candidates if _is_free(port))
+    try:
+        return next(free), next(free)
+    except StopIteration:
+        raise HardFailure(f"All ports of {_HOST} are taken.", remedy="See by whom: ss -ltnp") from None
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As Java does: connections of the last broker that linger must not count as "taken".
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def _cluster_id() -> str:
+    """As `StorageTool random-uuid` makes it: 16 bytes in base64 for URLs, without padding."""
+    return urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -1,0 +1,134 @@
+"""Writes messages to the journal. A message is in it when the write's future has a result, not before.
+
+The messages of one session go to one partition in the order in which they were written, on ``acks=all``
+with an idempotent producer, so that no retry doubles or reorders them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from concurrent.futures import Future
+from threading import Thread
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Message as Delivered
+
+from isthmus.errors import HardFailure
+from isthmus.journal import layout
+from isthmus.journal.layout import Entry
+from isthmus.kafka import QUIET, Kafka
+
+BATCH_BYTES = 1_048_576
+"""Kafka takes records in batches; a large one costs no time, since a batch leaves when the line is free."""
+
+
+class Position(NamedTuple):
+    """A place in the journal."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return layout.stable_id(*self)
+
+
+def partition_of(session: str, partitions: int) -> int:
+    """The partition of a session's messages: the same one for as long as the journal has that many."""
+    return zlib.crc32(session.encode()) % partitions
+
+
+class JournalWriter:
+    """Puts entries into the journal. One writer serves many sessions, from any thread."""
+
+    def __init__(self, kafka: Kafka, topic: str, *, max_message_bytes: int = 16 * 1024 * 1024) -> None:
+        self._topic = topic
+        self._producer = Producer(
+            {
+                **kafka.python_options(),
+                "enable.idempotence": True,  # includes acks=all
+                "linger.ms": 0,
+                "batch.size": BATCH_BYTES,
+                "message.max.bytes": max_message_bytes,
+            },
+            logger=QUIET,
+        )
+        topics = self._producer.list_topics(topic, timeout=30).topics
+        if topics[topic].error is not None:
+            raise HardFailure(
+                f"the journal {topic} cannot be used: {topics[topic].error.str()}",
+                remedy="start the bridge once: it makes its journal; or check journal.topic",
+            )
+        self._partitions = len(topics[topic].partitions)
+        self._open = True
+        self._polling = Thread(target=self._poll, name="journal-writer", daemon=True)
+        self._polling.start()
+
+    def write(self, entry: Entry) -> Future[Position]:
+        """Write an entry. The future has its place once Kafka has it on all in-sync replicas.
+
+        The future fails with `HardFailure` when Kafka refuses. A full queue waits for Kafka to catch up.
+        """
+        record = layout.encode(entry)
+        future: Future[Position] = Future()
+
+        def delivered(error: KafkaError | None, message: Delivered) -> None:
+            if error is None:
+                future.set_result(Position(message.topic(), message.partition(), message.offset()))
+            else:
+                future.set_exception(_refused(self._topic, error))
+
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    key=record.key,
+                    value=record.value,
+                    headers=list(record.headers),
+                    partition=partition_of(entry.message.session, self._partitions),
+                    on_delivery=delivered,
+                )
+            except BufferError:
+                self._producer.poll(0.01)
+            except KafkaException as error:  # too large, for one: Kafka was not even asked
+                future.set_exception(_refused(self._topic, error.args[0]))
+                return future
+            else:
+                return future
+
+    def flush(self, timeout_s: float = 30) -> None:
+        """Wait until everything that was written is decided. Raises `HardFailure` when time runs out."""
+        if undecided := self._producer.flush(timeout_s):
+            raise HardFailure(
+                f"{undecided} messages are not in the journal after {timeout_s:g} s",
+                remedy="check that Kafka is up, then send them again",
+            )
+
+    def close(self) -> None:
+        """Flush, and let go of Kafka."""
+        try:
+            self.flush()
+        finally:
+            self._open = False
+            self._polling.join()
+
+    def _poll(self) -> None:
+        while self._open:
+            self._producer.poll(0.1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _refused(topic: str, error: KafkaError) -> HardFailure:
+    return HardFailure(
+        f"Kafka did not take a message for the journal {topic}: {error.str()}",
+        remedy="check that the topic exists, may be written, and takes records of this size",
+    )

@@ -1,0 +1,169 @@
+"""Kafka as seen from Python: one description of how to reach it, for all clients, and what its topics are.
+
+Options are written as Java's clients know them, since Spark's Kafka connector takes them as they are. The
+Python client is another library with other names for TLS and passwords: `Kafka.python_options` translates.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import (
+    AclOperation,
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+    TopicDescription,
+)
+
+from isthmus.config.check import TopicFacts, TopicProbe
+from isthmus.config.settings import KafkaSettings
+from isthmus.errors import ConfigError, HardFailure
+
+REQUEST_TIMEOUT_S = 10
+"""How long one question to Kafka may take. Its own default is a minute: too long for a person to wait."""
+
+QUIET = logging.getLogger("isthmus.kafka.client")
+"""What clients log: each failed attempt to connect, among others. What matters comes as an exception."""
+QUIET.setLevel(logging.CRITICAL)
+
+_SAME_NAME = {"security.protocol", "sasl.mechanism", "client.id", "ssl.endpoint.identification.algorithm"}
+_PEM_FILES = {
+    "ssl.truststore.location": "ssl.ca.location",
+    "ssl.keystore.location": "ssl.certificate.location",
+    "ssl.key.password": "ssl.key.password",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kafka:
+    """How to reach a Kafka cluster."""
+
+    servers: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further options, by the names that Java's clients have for them. Secrets are among them."""
+
+    def java_options(self) -> dict[str, str]:
+        """For clients on the JVM."""
+        return {"bootstrap.servers": self.servers, **self.options}
+
+    def python_options(self) -> dict[str, Any]:
+        """For confluent_kafka. Raises `ConfigError` for what has no equal there."""
+        translated: dict[str, Any] = {"bootstrap.servers": self.servers}
+        for name, value in self.options.items():
+            if name in _SAME_NAME:
+                translated[name] = value
+            elif name in _PEM_FILES:
+                translated[_PEM_FILES[name]] = value
+                if name == "ssl.keystore.location":  # a PEM keystore holds the key as well
+                    translated["ssl.key.location"] = value
+            elif name == "sasl.jaas.config":
+                translated |= _credentials(value)
+            elif name in ("ssl.truststore.type", "ssl.keystore.type") and value.upper() != "PEM":
+                raise ConfigError(f"kafka.{name}={value}: only PEM is read by all of the bridge's clients")
+        return translated
+
+    def admin(self) -> AdminClient:
+        """A client for topics and their configuration. Raises `ConfigError` for options it does not take."""
+        try:
+            return AdminClient(self.python_options(), logger=QUIET)
+        except KafkaException as error:
+            raise ConfigError(f"kafka.*: {error.args[0].str()}") from None
+
+
+def _credentials(jaas: str) -> dict[str, str]:
+    found = {
+        name: re.search(rf'\b{name}\s*=\s*"((?:[^"\\]|\\.)*)"', jaas) for name in ("username", "password")
+    }
+    if not all(found.values()):
+        raise ConfigError('kafka.sasl.jaas.config: no username="…" and password="…" in it')
+    return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", match[1]) for name, match in found.items() if match}
+
+
+def probe(settings: KafkaSettings) -> TopicProbe:
+    """Asks the configured Kafka about its topics."""
+    kafka = Kafka(settings.bootstrap_servers, settings.client)
+    return lambda names: describe(kafka, names)
+
+
+def describe(kafka: Kafka, names: Collection[str]) -> dict[str, TopicFacts]:
+    """What Kafka says of these topics; one that is not there is left out. `HardFailure` without an answer."""
+    if not names:
+        return {}
+    admin = kafka.admin()
+    described = admin.describe_topics(
+        TopicCollection(list(names)), include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_S
+    )
+    limits = admin.describe_configs(
+        [ConfigResource(ResourceType.TOPIC, name) for name in names], request_timeout=REQUEST_TIMEOUT_S
+    )
+    facts = {}
+    for name, future in described.items():
+        try:
+            facts[name] = _facts(future.result())
+        except KafkaException as error:
+            match error.args[0].code():
+                case KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                case KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    facts[name] = TopicFacts(
+                        True, writable=False, readable=False, max_message_bytes=None, partitions=0
+                    )
+                case _:
+                    raise _unreachable(kafka, error) from error
+    for resource, future in limits.items():
+        if resource.name in facts:
+            try:
+                limit = int(future.result()["max.message.bytes"].value)
+            except KafkaException:  # the limit is not ours to read: the topic then counts as taking any size
+                continue
+            facts[resource.name] = replace(facts[resource.name], max_message_bytes=limit)
+    return facts
+
+
+def _facts(topic: TopicDescription) -> TopicFacts:
+    allowed = topic.authorized_operations
+    # A broker that does not say what is allowed allows everything until it refuses.
+    return TopicFacts(
+        exists=True,
+        writable=not allowed or AclOperation.WRITE in allowed,
+        readable=not allowed or AclOperation.READ in allowed,
+        max_message_bytes=None,
+        partitions=len(topic.partitions),
+    )
+
+
+def create_topics(
+    kafka: Kafka, names: Collection[str], partitions: int, config: Mapping[str, str] | None = None
+) -> None:
+    """Make those of the topics that are not there yet. Raises `HardFailure` when Kafka refuses."""
+    topics = [
+        NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
+        for name in names
+    ]
+    futures = kafka.admin().create_topics(topics, request_timeout=REQUEST_TIMEOUT_S) if topics else {}
+    for name, future in futures.items():
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                continue
+            if error.args[0].retriable() or error.args[0].code() == KafkaError._TIMED_OUT:
+                raise _unreachable(kafka, error) from error
+            raise HardFailure(
+                f"topic {name} cannot be made: {error.args[0].str()}",
+                remedy="make it by hand, or let the bridge's user create topics",
+            ) from error
+
+
+def _unreachable(kafka: Kafka, error: KafkaException) -> HardFailure:
+    return HardFailure(
+        f"Kafka at {kafka.servers!r} does not answer: {error.args[0].str()}",
+        remedy="check kafka.bootstrap.servers, the kafka.* security options, and that the brokers are up",
+    )

@@ -1,0 +1,95 @@
+"""What the router counts: the aggregates that Spark observes, and what they say when a batch ends.
+
+Each record is counted under its outcome and its route; one in `LATENCY_SAMPLE` also tells how long it took
+from the journal's timestamp until it was routed and converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from isthmus.routing.plan import Outcome
+
+NAME = "router"
+"""The name under which Spark reports the observation."""
+
+LATENCY_SAMPLE = 16
+"""One record in so many reads the clock: a call by reflection costs more than routing a record does."""
+
+FAILURES = (Outcome.DEAD_LETTERED, Outcome.SKIPPED, Outcome.STOPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteCounts:
+    """What happened on one route."""
+
+    success: int = 0
+    failure: int = 0
+    latency_ms: int = 0
+    """Added up over the sampled records."""
+    sampled: int = 0
+
+    def __add__(self, other: RouteCounts) -> RouteCounts:
+        return RouteCounts(
+            self.success + other.success,
+            self.failure + other.failure,
+            self.latency_ms + other.latency_ms,
+            self.sampled + other.sampled,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCounts:
+    """What happened in one batch: by route, in the order of the plan, and by outcome."""
+
+    routes: Sequence[RouteCounts]
+    outcomes: Mapping[Outcome, int] = field(default_factory=dict)
+
+
+def latency_ms() -> Column:
+    """How long ago the journal got the record; null for all but the sample."""
+    now_ms = F.reflect(F.lit("java.lang.System"), F.lit("currentTimeMillis")).cast("long")
+    return F.when(F.col("offset") % LATENCY_SAMPLE == 0, now_ms - F.unix_millis("timestamp"))
+
+
+def aggregates(routes: int) -> list[Column]:
+    """What to observe of rows with ``outcome``, ``route`` and ``latency_ms``."""
+    outcome, route, latency = F.col("outcome"), F.col("route"), F.col("latency_ms")
+    counts = [F.count_if(outcome == each.value).alias(_outcome_name(each)) for each in _COUNTED]
+    for place in range(routes):
+        here = route == place
+        published = here & (outcome == Outcome.PUBLISHED.value)
+        counts += [
+            F.count_if(published).alias(f"success_{place}"),
+            F.count_if(here & outcome.isin([each.value for each in FAILURES])).alias(f"failure_{place}"),
+            F.sum(F.when(published, latency)).alias(f"latency_ms_{place}"),
+            F.count(F.when(published, latency)).alias(f"sampled_{place}"),
+        ]
+    return counts
+
+
+def read(observed: Mapping[str, int | None], routes: int) -> BatchCounts:
+    """What an observation says."""
+    return BatchCounts(
+        routes=[
+            RouteCounts(
+                *(
+                    observed[f"{name}_{place}"] or 0
+                    for name in ("success", "failure", "latency_ms", "sampled")
+                )
+            )
+            for place in range(routes)
+        ],
+        outcomes={each: observed[_outcome_name(each)] or 0 for each in _COUNTED},
+    )
+
+
+_COUNTED = tuple(each for each in Outcome if each is not Outcome.IGNORED)
+
+
+def _outcome_name(outcome: Outcome) -> str:
+    return "outcome_" + outcome.value.replace("-", "_")

@@ -1,0 +1,48 @@
+"""What the router is to do, and what can become of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from isthmus.routing.route import OnError, Route
+
+
+class Outcome(StrEnum):
+    """What became of a record that the router read. Exactly one of these, for every record."""
+
+    PUBLISHED = "published"
+    DEAD_LETTERED = "dead-lettered"
+    """A soft failure, kept in the dead-letter topic."""
+    SKIPPED = "skipped"
+    """A soft failure, counted and left."""
+    STOPPED = "stopped"
+    """A soft failure that stops the bridge."""
+    UNMATCHED = "unmatched"
+    """No route takes it: it stays in the journal."""
+    LOOPED = "looped"
+    """This bridge itself published it: publishing it again would go round for ever."""
+    NON_DURABLE = "non-durable"
+    """Not durable, and ``routing.non-durable`` is ``skip``."""
+    IGNORED = "ignored"
+    """Not a message: a tombstone, or a record for the ledger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoutingPlan:
+    """Everything that the router's decisions depend on."""
+
+    bridge_id: str
+    journal_topic: str
+    source_topics: tuple[str, ...] = ()
+    routes: tuple[Route, ...] = ()
+    on_error: OnError = OnError.STOP
+    dead_letter_topic: str | None = None
+    propagate_non_durable: bool = True
+    max_message_bytes: Mapping[str, int] = field(default_factory=dict)
+    """How large a record each destination takes; a topic that is not named takes any."""
+
+    def policy(self, route: Route | None) -> OnError:
+        """What follows a soft failure of this route's, or of a record that has no route."""
+        return (route.on_error if route else None) or self.on_error

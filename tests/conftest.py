@@ -1,0 +1,35 @@
+"""What tests of several folders share: a Spark session, and a real Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "isthmus", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("isthmus")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """One Spark session for all tests that evaluate columns or run a query in this process."""
+    from isthmus.config.settings import PipelineSettings
+    from isthmus.pipeline.session import start_session
+
+    logs: Path = tmp_path_factory.mktemp("spark")
+    session = start_session("tests", PipelineSettings(master="local[2]"), tasks=8, log_dir=logs)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One real Kafka for all tests that only need topics of their own in it."""
+    from isthmus.embedded.kafka import EmbeddedKafka
+
+    with EmbeddedKafka(tmp_path_factory.mktemp("kafka")) as kafka:
+        yield kafka.bootstrap_servers

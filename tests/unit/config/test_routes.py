@@ -1,0 +1,150 @@
+"""Routes: their parts, their order, and what is wrong with one of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from isthmus.config import Severity
+from isthmus.routing.predicate import parse
+from isthmus.routing.route import OnError, Route
+
+SEED = """
+routing.dead-letter.topic=jms-bridge-to-kafka-dead-letter-topic
+
+routes.foo-route.name=foo-route
+routes.foo-route.predicate=msg.address==foo-topic
+routes.foo-route.dest.topic=foobar-topic
+routes.foo-route.conv.key=msg.header.CorrelationId
+
+routes.bar-route.name=bar-route
+routes.bar-route.predicate=msg.address==bar-topic
+routes.bar-route.dest.topic=foobar-topic
+routes.bar-route.conv.key=msg.header.CorrelationId
+"""
+
+
+def test_the_routes_of_the_design_are_read(loaded):
+    settings = loaded(SEED)
+    assert settings.routing.dead_letter_topic == "jms-bridge-to-kafka-dead-letter-topic"
+    assert settings.routes == tuple(
+        Route(f"{name}-route", parse(f"msg.address=={name}-topic"), "foobar-topic", "CorrelationId")
+        for name in ("foo", "bar")
+    )
+
+
+def test_a_route_has_defaults_for_all_but_predicate_and_destination(loaded):
+    (route,) = loaded("routes.x.predicate=msg.address==a\nroutes.x.dest.topic=t").routes
+    assert (route.name, route.key, route.convert, route.on_error) == ("x", None, "jms", None)
+    assert route.written == "msg.address==a"
+
+
+def test_a_route_has_a_policy_and_a_converter_of_its_own(loaded):
+    required = "routes.x.predicate=msg.address==a\nroutes.x.dest.topic=t\n"
+    (route,) = loaded(f"{required}routes.x.on-error=skip\nroutes.x.conv.message=jms").routes
+    assert route.on_error is OnError.SKIP
+    assert route.convert == "jms"
+
+
+def test_routes_keep_the_order_in_which_each_is_first_named(loaded):
+    settings = loaded("""
+        routes.b.dest.topic=t
+        routes.a.predicate=msg.address==a
+        routes.a.dest.topic=t
+        routes.b.predicate=msg.address==b
+        routes.b.dest.topic=u
+    """)
+    assert [(route.name, route.topic) for route in settings.routes] == [("b", "u"), ("a", "t")]
+
+
+@pytest.mark.parametrize(
+    ("written", "header"),
+    [
+        ("msg.header.CorrelationId", "CorrelationId"),
+        ("msg.header.JMSCorrelationID", "CorrelationId"),
+        ("msg.header.JMSXGroupID", "JMSXGroupID"),
+        ('msg.header."odd name"', "odd name"),
+        ("msg.header.'odd name'", "odd name"),
+    ],
+)
+def test_the_key_is_a_header_by_its_canonical_name(loaded, written, header):
+    text = f"routes.x.predicate=msg.address==a\nroutes.x.dest.topic=t\nroutes.x.conv.key={written}"
+    (route,) = loaded(text).routes
+    assert route.key == header
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "CorrelationId",
+        "msg.header.",
+        "msg.address",
+        "msg.header.a b",
+        'msg.header.""',
+        "",
+        "msg.header.a) && exists(msg.header.b",
+    ],
+)
+def test_any_other_key_is_an_error_that_says_what_is_expected(found, written):
+    (problem,) = found(
+        f"routes.x.predicate=msg.address==x\nroutes.x.dest.topic=t\nroutes.x.conv.key={written}"
+    )
+    assert (problem.line, problem.key) == (3, "routes.x.conv.key")
+    assert "expected msg.header.<Name>" in problem.message
+
+
+def test_a_predicate_that_does_not_parse_has_a_caret_under_the_place(found):
+    (problem,) = found("routes.x.dest.topic=t\nroutes.x.predicate=msg.address== && x")
+    assert problem.line == 2
+    assert problem.text == "msg.address== && x"
+    lines = str(problem).splitlines()
+    assert lines[0].startswith(f"{problem.file}:2: error: routes.x.predicate: expected ")
+    assert lines[1:] == ["    msg.address== && x", "                  ^"]
+
+
+def test_a_caret_is_under_its_place_after_wide_characters(found):
+    (problem,) = found('routes.x.dest.topic=t\nroutes.x.predicate=msg.address=="注文" && x')
+    text, caret = problem.caret_lines
+    assert problem.column == text.index("x")
+    assert len(caret) - 1 == problem.column + 2
+
+
+def test_missing_parts_are_errors_at_the_first_line_of_the_route(found):
+    problems = found("\nroutes.x.name=x", {"ISTHMUS_ROUTES_X_ON_ERROR": "skip"})
+    assert [(each.line, each.key) for each in problems] == [
+        (2, "routes.x.predicate"),
+        (2, "routes.x.dest.topic"),
+    ]
+
+
+@pytest.mark.parametrize("part", ["dest.subject", "dest.queue", "dest.address"])
+def test_destinations_that_come_later_are_not_available_yet(found, part):
+    (problem,) = found(f"routes.x.predicate=msg.address==x\nroutes.x.{part}=q")
+    assert problem.severity is Severity.ERROR
+    assert problem.message.startswith("not available yet: ")
+
+
+def test_another_converter_is_not_available_yet(found):
+    (problem,) = found("routes.x.predicate=msg.address==x\nroutes.x.dest.topic=t\nroutes.x.conv.message=raw")
+    assert problem.message == "expected a converter that is available now: jms, not 'raw'"
+
+
+def test_a_destination_is_a_topic_by_the_rules_of_kafka(found):
+    (problem,) = found("routes.x.predicate=msg.address==x\nroutes.x.dest.topic=foo/bar")
+    assert problem.key == "routes.x.dest.topic"
+
+
+def test_two_routes_with_one_name_are_an_error(found):
+    problems = found("""
+        routes.a.name=b
+        routes.a.predicate=msg.address==1
+        routes.a.dest.topic=t
+        routes.b.predicate=msg.address==2
+        routes.b.dest.topic=t
+        routes.c.predicate=msg.address==3
+        routes.c.dest.topic=t
+        routes.c.name=b
+    """)
+    assert [(each.line, each.message) for each in problems] == [
+        (5, "the same name as routes.a has"),
+        (9, "the same name as routes.a has"),
+    ]
