@@ -76,7 +76,8 @@ class JournalWriter:
 
         def delivered(error: KafkaError | None, message: Delivered) -> None:
             if error is None:
-                future.set_result(Position(message.topic(), message.partition(), message.offset()))
+                # A delivered message has its place.
+                future.set_result(Position(self._topic, message.partition() or 0, message.offset() or 0))
             else:
                 future.set_exception(_refused(self._topic, error))
 

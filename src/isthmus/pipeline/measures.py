@@ -6,12 +6,12 @@ from the journal's timestamp until it was routed and converted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from isthmus.routing.counts import FAILURES, BatchCounts, RouteCounts
 from isthmus.routing.plan import Outcome
 
 NAME = "router"
@@ -19,35 +19,6 @@ NAME = "router"
 
 LATENCY_SAMPLE = 16
 """One record in so many reads the clock: a call by reflection costs more than routing a record does."""
-
-FAILURES = (Outcome.DEAD_LETTERED, Outcome.SKIPPED, Outcome.STOPPED)
-
-
-@dataclass(frozen=True, slots=True)
-class RouteCounts:
-    """What happened on one route."""
-
-    success: int = 0
-    failure: int = 0
-    latency_ms: int = 0
-    """Added up over the sampled records."""
-    sampled: int = 0
-
-    def __add__(self, other: RouteCounts) -> RouteCounts:
-        return RouteCounts(
-            self.success + other.success,
-            self.failure + other.failure,
-            self.latency_ms + other.latency_ms,
-            self.sampled + other.sampled,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class BatchCounts:
-    """What happened in one batch: by route, in the order of the plan, and by outcome."""
-
-    routes: Sequence[RouteCounts]
-    outcomes: Mapping[Outcome, int] = field(default_factory=dict)
 
 
 def latency_ms() -> Column:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from isthmus.config.settings import PipelineSettings
@@ -51,7 +51,8 @@ def start_router(
     topics = (plan.journal_topic, *plan.source_topics)
     writer = kafka_sink(route(read_topics(spark, kafka, topics), plan), kafka, plan, checkpoint)
     if settings.mode == "real-time":
-        writer = writer.trigger(realTime=f"{settings.batch_duration_s * 1000:.0f} milliseconds")
+        # PySpark takes this argument; its annotations do not know it yet.
+        writer = writer.trigger(realTime=f"{settings.batch_duration_s * 1000:.0f} milliseconds")  # type: ignore[call-overload]
     else:
         writer = writer.trigger(processingTime="0 seconds")
     return writer.start()

@@ -1,0 +1,1 @@
+"""What a bridge tells about itself: metrics and health, over HTTP."""

@@ -7,7 +7,7 @@ it, a key of an annotation as a symbol: `EncodeError` is raised for a value that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from msgspec.structs import astuple
@@ -118,7 +118,7 @@ def _write_field(parts: list[bytes], type: i64, value: object) -> i64:
     raise EncodeError(f"{value!r} cannot stand in a field of type {name}")
 
 
-def _write_annotations(parts: list[bytes], descriptor: bytes, annotations: Annotations) -> None:
+def _write_annotations(parts: list[bytes], descriptor: bytes, annotations: dict[Any, Any]) -> None:
     parts.append(descriptor)
     slot = len(parts)
     parts.append(b"")
@@ -134,12 +134,14 @@ def _write_annotations(parts: list[bytes], descriptor: bytes, annotations: Annot
     fill(parts, slot, 0xC1, size, 2 * len(annotations))
 
 
-def _write_application_properties(parts: list[bytes], properties: dict[str, object]) -> None:
+def _write_application_properties(parts: list[bytes], properties: dict[Any, Any]) -> None:
     parts.append(b"\x00\x53\x74")
     slot = len(parts)
     parts.append(b"")
     size: i64 = 0
     for name, value in properties.items():
+        if not isinstance(name, str):
+            raise EncodeError(f"{name!r} cannot be the name of a property")
         size += write_text(parts, name)
         if isinstance(value, str) and type(value) is str:
             size += write_text(parts, value)
@@ -155,11 +157,14 @@ def _write_body(parts: list[bytes], body: Body) -> None:
     if isinstance(body, AmqpValue):
         parts.append(b"\x00\x53\x77")
         write(parts, body.value, 0)
-    elif isinstance(body, Data):
-        for chunk in body.chunks:
+        return
+    sections: tuple[Any, ...] = body.chunks if isinstance(body, Data) else body.lists
+    for section in sections:
+        if isinstance(section, bytes) and isinstance(body, Data):
             parts.append(b"\x00\x53\x75")
-            write_binary(parts, chunk)
-    else:
-        for items in body.lists:
+            write_binary(parts, section)
+        elif isinstance(section, list) and not isinstance(body, Data):
             parts.append(b"\x00\x53\x76")
-            write_list(parts, items, 1)
+            write_list(parts, section, 1)
+        else:
+            raise EncodeError(f"{section!r} cannot be a section of the body")

@@ -359,10 +359,9 @@ class Reader:
             code = self.buf[self.pos]
             self.pos += 1
         room = self.end - self.pos
-        width: i64 = _WIDTHS[code]
-        if width == 0:
+        if _WIDTHS[code] == 0:
+            room = self.allowance
             self.allowance -= count
-            room += self.allowance
         if count > room:
             raise DecodeError(f"an array of {count} values has {self.end - self.pos} bytes", self.pos)
         items = [self.data(code) for _ in range(count)]

@@ -1,8 +1,8 @@
 """`BridgeMessage`: a body, a header and typed properties, to and from bytes.
 
 `BridgeMessage.decode` reads the body and the header, and makes sure that the properties are in order. Where
-the compiled `canonical` finds that they are, they stay encoded until one is asked for; otherwise they are read
-at once. Either way, a message that was decoded is whole: nothing can turn out to be malformed later.
+the compiled `canonical` finds that they are, they stay encoded until one is asked for; otherwise they are
+read at once. Either way, a message that was decoded is whole: nothing can turn out to be malformed later.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import Raw
 
 from isthmus.codecs.bridge_message import canonical, tolerant
+from isthmus.codecs.bridge_message.canonical import is_canonical
 from isthmus.codecs.bridge_message.checked import CheckedStruct
 from isthmus.codecs.bridge_message.header import BridgeHeader
 from isthmus.codecs.bridge_message.properties import (
@@ -31,9 +33,9 @@ from isthmus.codecs.bridge_message.properties import (
 from isthmus.errors import EncodeError
 
 if TYPE_CHECKING:
-    Held = msgspec.Raw | Properties
+    Held = Raw | Properties
 else:
-    Held = msgspec.Raw  # what the decoder is to put there
+    Held = Raw  # what the decoder is to put there
 
 _SCANS: Final = not canonical.__file__.endswith(".py")  # uncompiled, the scan takes longer than the reading
 
@@ -64,13 +66,13 @@ class BridgeMessage(
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return BridgeMessage(*tolerant.read(data))
         held = message._held
-        if type(held) is msgspec.Raw and not (_SCANS and canonical.is_canonical(bytes(held))):
+        if type(held) is Raw and not (_SCANS and is_canonical(bytes(held))):
             message._held = tolerant.read_properties(held)
         return message
 
     def encode(self) -> bytes:
         """The message as bytes. Raises `EncodeError` if it has text that is not Unicode or too long."""
-        if type(self._held) is msgspec.Raw:
+        if type(self._held) is Raw:
             self._properties()
         try:
             return _ENCODE(self)
@@ -153,7 +155,7 @@ class BridgeMessage(
 
     def _properties(self) -> Properties:
         held = self._held
-        if type(held) is msgspec.Raw:
+        if type(held) is Raw:
             held = self._held = from_canonical(bytes(held))
         return held
 
@@ -164,7 +166,7 @@ class BridgeMessage(
             value = bytes(value)
         elif name == "header" and type(value) is not BridgeHeader:
             raise EncodeError(f"a header is a BridgeHeader, not {type(value).__name__}")
-        elif name == "_held" and type(value) not in (msgspec.Raw, Properties):
+        elif name == "_held" and type(value) not in (Raw, Properties):
             raise EncodeError("properties are set with set_property")
         super().__setattr__(name, value)
 

@@ -92,6 +92,16 @@ _ZEROS: Final[dict[PropertyType, PropertyValue]] = {
     PropertyType.NULL: None,
 }
 
+_EXACT: Final[dict[int, type]] = {
+    PropertyType.STRING: str,
+    PropertyType.FLOAT64: float,
+    PropertyType.BOOL: bool,
+    PropertyType.BYTES: bytes,
+    PropertyType.NULL: type(None),
+}
+"""The types whose every value of one Python class is fit to be written."""
+
+_FLOAT32_TYPE: Final = 5  # PropertyType.FLOAT32, without the look-up that an Enum costs
 _FLOAT32: Final = struct.Struct(">Bf")
 _FLOAT32_CODE: Final = 0xCA
 
@@ -116,26 +126,32 @@ def natural_type(value: object) -> PropertyType:
 
 def wire_property(type: PropertyType, value: object) -> WireProperty:
     """The property in its one form. Raises `EncodeError` where the value does not fit the type."""
-    match type, value:
-        case (PropertyType.STRING, str()):
-            return WireProperty(0, str(value))
-        case (PropertyType.BOOL, bool()) | (PropertyType.NULL, None):
-            return WireProperty(int(type), value)
-        case (PropertyType.BYTES, bytes() | bytearray() | memoryview()):
-            return WireProperty(int(type), bytes(value))
-        case (_, int()) if type in INTEGER_RANGES and not isinstance(value, bool):
+    code = int(type)
+    if value.__class__ is _EXACT.get(code):
+        return WireProperty(code, value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        if code in INTEGER_RANGES:
             low, high = INTEGER_RANGES[type]
             if not low <= value <= high:
                 raise EncodeError(f"{value} is out of range for {_called(type)}: {low} to {high}")
-            return WireProperty(int(type), int(value))
-        case ((PropertyType.FLOAT32 | PropertyType.FLOAT64), float() | int()) if not isinstance(value, bool):
-            try:
-                number = float(value)
-                single = type is PropertyType.FLOAT32
-                return WireProperty(int(type), _float32(number) if single else number)
-            except OverflowError:
-                raise EncodeError(f"{value} is out of range for {_called(type)}") from None
+            return WireProperty(code, int(value))
+        if code in (_FLOAT32_TYPE, PropertyType.FLOAT64):
+            return _float_property(type, value)
+    elif isinstance(value, float) and code in (_FLOAT32_TYPE, PropertyType.FLOAT64):
+        return _float_property(type, value)
+    elif isinstance(value, str) and code == PropertyType.STRING:
+        return WireProperty(code, str(value))
+    elif isinstance(value, bytes | bytearray | memoryview) and code == PropertyType.BYTES:
+        return WireProperty(code, bytes(value))
     raise EncodeError(f"a {value.__class__.__name__} is not a value of type {_called(type)}")
+
+
+def _float_property(type: PropertyType, value: float) -> WireProperty:
+    try:
+        number = float(value)
+        return WireProperty(int(type), _float32(number) if type == _FLOAT32_TYPE else number)
+    except OverflowError:
+        raise EncodeError(f"{value} is out of range for {_called(type)}") from None
 
 
 def value_of(property: WireProperty) -> PropertyValue:
@@ -150,20 +166,17 @@ def value_of(property: WireProperty) -> PropertyValue:
 def received(name: str, type: int, value: object) -> WireProperty:
     """The property in its one form, from the form in which some writer sent it. Raises `DecodeError`.
 
-    What is not there is the type's zero. A string may have come as bytes and bytes as a string, a float as an
-    integer, and an int8 as the unsigned byte that Go's helper takes for one.
+    A value that is not there is the type's zero. A string may have come as bytes, a float as an integer, and an
+    int8 as the unsigned byte that Go's helper takes for one.
     """
     try:
         declared = PropertyType(type)
-        match declared, value:
-            case _, None:
-                value = _ZEROS[declared]
-            case PropertyType.STRING, bytes():
-                value = value.decode()
-            case PropertyType.BYTES, str():
-                value = value.encode()
-            case PropertyType.INT8, int() if 0x80 <= value <= 0xFF:
-                value -= 0x100
+        if value is None:
+            value = _ZEROS[declared]
+        elif isinstance(value, bytes) and type == PropertyType.STRING:
+            value = value.decode()
+        elif isinstance(value, int) and type == PropertyType.INT8 and 0x80 <= value <= 0xFF:
+            value -= 0x100
         return wire_property(declared, value)
     except (EncodeError, ValueError) as error:  # ValueError: no such type, or text that is not UTF-8
         raise DecodeError(f"property {name!r}: {error}") from error
@@ -173,7 +186,7 @@ def from_canonical(wire: bytes) -> Properties:
     """The properties out of bytes that `canonical.is_canonical` has found to be in order."""
     properties = Properties(_READ(wire))
     for property in properties.values():
-        if property.type == PropertyType.FLOAT32:
+        if property.type == _FLOAT32_TYPE:
             property.value = _float32(property.value)
     return properties
 

@@ -16,7 +16,8 @@ it is known what it should be: no nesting, count or key in the input costs more 
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -25,10 +26,15 @@ from isthmus.codecs.bridge_message.header import FIELDS, BridgeHeader
 from isthmus.codecs.bridge_message.properties import Properties, received
 from isthmus.errors import DecodeError
 
-T = TypeVar("T")
-
 _ABSENT: Final = (b"", b"\xc0")  # not in the map, or there as nil
 _ALIASES: Final = {"appl_orig": "appl_orig_data"}
+
+_TEXT_OFFSETS: Final = {**dict.fromkeys(range(0xA0, 0xC0), 1), 0xD9: 2, 0xDA: 3, 0xDB: 5}
+"""The first bytes of strings, and where the text begins after each."""
+_BINARY: Final = range(0xC4, 0xC7)
+_NO_SCALARS: Final = frozenset(
+    {*range(0x80, 0xA0), *range(0xC7, 0xCA), *range(0xD4, 0xD9), *range(0xDC, 0xE0)}
+)
 
 
 class _Envelope(msgspec.Struct):
@@ -42,15 +48,18 @@ class _Property(msgspec.Struct):
     value: Raw = Raw()
 
 
-_HEADER_KINDS: Final = {field.encode_name: type(field.default) for field in FIELDS}
-_Header = msgspec.defstruct("_Header", [(name, Raw, Raw()) for name in (*_HEADER_KINDS, *_ALIASES)])
+_HEADER_KINDS: Final = {
+    **dict.fromkeys(_ALIASES, str),  # first, so that the proper name wins
+    **{field.encode_name: type(field.default) for field in FIELDS},
+}
+_Header = msgspec.defstruct("_Header", [(name, Raw, Raw()) for name in _HEADER_KINDS])
 
 
 def read(data: bytes) -> tuple[bytes, BridgeHeader, Properties]:
     """The body, header and properties of a message. Raises `DecodeError` if it is none."""
     try:
-        envelope = msgspec.msgpack.decode(data, type=_Envelope)
-        return _bytes(envelope.body), _header(envelope.header), _properties(envelope.props)
+        envelope = _ENVELOPE.decode(data)
+        return _bytes(bytes(envelope.body)), _header(envelope.header), _properties(envelope.props)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(f"not a bridge message: {error}") from error
 
@@ -66,57 +75,63 @@ def read_properties(wire: Raw) -> Properties:
 def _header(wire: Raw) -> BridgeHeader:
     if bytes(wire) in _ABSENT:
         return BridgeHeader()
-    loose = msgspec.msgpack.decode(wire, type=_Header)
+    loose = _HEADER.decode(wire)
     fields: dict[str, int | str | bytes] = {}
-    for name in (*_ALIASES, *_HEADER_KINDS):  # aliases first: the proper name wins
-        field: Raw = getattr(loose, name)
-        if bytes(field) not in _ABSENT:
-            proper = _ALIASES.get(name, name)
-            fields[proper] = _field(field, _HEADER_KINDS[proper])
+    for name, kind in _HEADER_KINDS.items():
+        field = bytes(getattr(loose, name))
+        if field not in _ABSENT:
+            fields[_ALIASES.get(name, name)] = _READERS[kind](field)
     return msgspec.convert(fields, BridgeHeader)
-
-
-def _field(wire: Raw, kind: type) -> int | str | bytes:
-    if kind is int:
-        return msgspec.msgpack.decode(wire, type=int)
-    return _bytes(wire).decode() if kind is str else _bytes(wire)
 
 
 def _properties(wire: Raw) -> Properties:
     properties = Properties()
-    for name, encoded in _or(wire, dict[str, Raw], {}).items():
-        loose = _or(encoded, _Property, _Property())
-        properties[name] = received(name, _or(loose.type, int, 0), _scalar(loose.value))
+    if bytes(wire) in _ABSENT:
+        return properties
+    for name, encoded in _PROPERTIES.decode(wire).items():
+        loose = _PROPERTY.decode(encoded) if bytes(encoded) not in _ABSENT else _Property()
+        type = bytes(loose.type)
+        properties[name] = received(
+            name, 0 if type in _ABSENT else _INT.decode(type), _scalar(bytes(loose.value))
+        )
     return properties
 
 
-def _or(wire: Raw, type: type[T], absent: T) -> T:
-    return absent if bytes(wire) in _ABSENT else msgspec.msgpack.decode(wire, type=type)
-
-
-def _scalar(wire: Raw) -> object:
+def _scalar(wire: bytes) -> object:
     """A property's value. Text stays bytes, for it may not be any; what cannot be a value is not built."""
-    encoded = bytes(wire)
-    if encoded in _ABSENT:
+    if wire in _ABSENT:
         return None
-    code = encoded[0]
-    if _is_text(code) or 0xC4 <= code <= 0xC6:
+    code = wire[0]
+    if code in _TEXT_OFFSETS or code in _BINARY:
         return _bytes(wire)
-    if 0x80 <= code <= 0x9F or 0xC7 <= code <= 0xC9 or 0xD4 <= code <= 0xD8 or 0xDC <= code <= 0xDF:
+    if code in _NO_SCALARS:
         raise msgspec.DecodeError("a property's value is a map, an array or an extension")
-    scalar: object = msgspec.msgpack.decode(wire)
+    scalar: object = _ANY.decode(wire)
     return scalar
 
 
-def _bytes(wire: Raw) -> bytes:
+def _bytes(wire: bytes) -> bytes:
     """The bytes of a ``bin`` or of a string, valid UTF-8 or not."""
-    encoded = bytes(wire)
-    if encoded in _ABSENT:
+    if wire in _ABSENT:
         return b""
-    if _is_text(encoded[0]):
-        return encoded[{0xD9: 2, 0xDA: 3, 0xDB: 5}.get(encoded[0], 1) :]
-    return msgspec.msgpack.decode(wire, type=bytes)
+    offset = _TEXT_OFFSETS.get(wire[0])
+    return _BYTES.decode(wire) if offset is None else wire[offset:]
 
 
-def _is_text(code: int) -> bool:
-    return 0xA0 <= code <= 0xBF or 0xD9 <= code <= 0xDB
+def _text(wire: bytes) -> str:
+    return _bytes(wire).decode()
+
+
+_ENVELOPE: Final = msgspec.msgpack.Decoder(_Envelope)
+_HEADER: Final = msgspec.msgpack.Decoder(_Header)
+_PROPERTIES: Final = msgspec.msgpack.Decoder(dict[str, Raw])
+_PROPERTY: Final = msgspec.msgpack.Decoder(_Property)
+_INT: Final = msgspec.msgpack.Decoder(int)
+_BYTES: Final = msgspec.msgpack.Decoder(bytes)
+_ANY: Final = msgspec.msgpack.Decoder()
+
+_READERS: Final[dict[type, Callable[[bytes], int | str | bytes]]] = {
+    int: _INT.decode,
+    str: _text,
+    bytes: _bytes,
+}

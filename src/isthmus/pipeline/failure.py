@@ -1,0 +1,65 @@
+"""Why a query ended, in the operator's words.
+
+In: the exception of a Spark query, pages long. Out: a `HardFailure` that says what happened and what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from isthmus.config.settings import Settings
+from isthmus.errors import HardFailure
+from isthmus.kafka import Kafka, describe
+from isthmus.pipeline.prepare import check_topics
+from isthmus.pipeline.router import STOP_MARK
+
+_STOP = re.compile(re.escape(STOP_MARK) + r"(\{.*?\})(?:\s|$)", re.MULTILINE)
+_DATA_LOSS = re.compile(
+    r"data (?:may have been|was|has been) lost|KAFKA_DATA_LOSS|OffsetOutOfRange", re.IGNORECASE
+)
+_CAUSE = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)
+
+
+def explain(error: str, settings: Settings, kafka: Kafka, log: str) -> HardFailure:
+    """What the text of a query's exception means. ``log`` is where the rest of it can be read."""
+    if stop := _STOP.search(error):
+        return _stopped(json.loads(stop[1]), settings)
+    if _DATA_LOSS.search(error):
+        return HardFailure(
+            "records were deleted from the journal or a source topic before they were routed",
+            remedy="raise retention.ms of the topic; to go on without them, move the checkpoint in "
+            f"{settings.state_dir} away, which routes all that is left from the beginning",
+        )
+    try:
+        check_topics(settings, describe(kafka, _topics(settings)))
+    except HardFailure as failure:
+        return failure
+    causes = _CAUSE.findall(error)
+    kind, message = causes[-1] if causes else ("", error.strip().splitlines()[0])
+    return HardFailure(
+        f"the router stopped: {kind.rpartition('.')[2]}: {message.strip()}".replace(": : ", ": "),
+        remedy=f"see {log}; the router goes on from its checkpoint when it is started again",
+    )
+
+
+def _stopped(report: dict[str, str], settings: Settings) -> HardFailure:
+    route, position = report.get("route"), report["position"]
+    by = f" by route {route}" if route else ""
+    if report["code"] == "oversize" and settings.routing.dead_letter_topic in report["message"].split():
+        remedy = f"raise max.message.bytes of {settings.routing.dead_letter_topic}: a dead letter must fit"
+    else:
+        key = f"routes.{route}.on-error" if route else "routing.on-error"
+        remedy = f"set {key} to skip or dead-letter to go on past such messages, or mend the route"
+    return HardFailure(
+        f"the message at {position} cannot be routed{by}: {report['message']} ({report['code']})",
+        remedy=remedy,
+    )
+
+
+def _topics(settings: Settings) -> set[str]:
+    topics = {route.topic for route in settings.routes} | {
+        *settings.routing.source_topics,
+        settings.journal.topic,
+    }
+    return topics | ({settings.routing.dead_letter_topic} if settings.routing.dead_letter_topic else set())

@@ -1,0 +1,88 @@
+"""A running pipeline: the Spark session, the router's query, and what they report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from isthmus.config.settings import Settings
+from isthmus.kafka import Kafka
+from isthmus.pipeline import measures
+from isthmus.pipeline.failure import explain
+from isthmus.pipeline.prepare import prepare
+from isthmus.pipeline.publish import start_router
+from isthmus.pipeline.session import start_session
+from isthmus.telemetry.metrics import RouterMetrics
+
+
+class Pipeline:
+    """Routes until it is stopped or fails. Call `poll` now and then: it raises what went wrong."""
+
+    def __init__(self, settings: Settings, kafka: Kafka) -> None:
+        self._settings = settings
+        self._kafka = kafka
+        self._log_dir = local_folder(settings.state_dir) / "logs"
+        self.metrics = RouterMetrics(settings.bridge_id, [route.name for route in settings.routes])
+        self._spark: SparkSession | None = None
+        self._query: StreamingQuery | None = None
+        self._last_batch = -1
+
+    def start(self) -> None:
+        """Check the topics, start Spark and the router. Raises `HardFailure` when that cannot be done."""
+        plan, partitions = prepare(self._settings, self._kafka)
+        self._spark = start_session(
+            f"isthmus {self._settings.bridge_id}",
+            self._settings.pipeline,
+            tasks=partitions + 1,
+            log_dir=self._log_dir,
+        )
+        checkpoint = f"{self._settings.state_dir}/checkpoints/router"
+        self._query = start_router(self._spark, self._kafka, plan, self._settings.pipeline, checkpoint)
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong, in a few words; None while the router runs."""
+        if self._query is None:
+            return "not started"
+        return None if self._query.isActive else "the router has stopped"
+
+    def poll(self) -> None:
+        """Count the batches that have ended. Raises `HardFailure` once the router has failed."""
+        if self._query is None:
+            return
+        for progress in self._query.recentProgress:
+            observed = progress.observedMetrics.get(measures.NAME)
+            if progress.batchId > self._last_batch and observed is not None:
+                self.metrics.add(measures.read(observed.asDict(), len(self._settings.routes)))
+                self._last_batch = progress.batchId
+        if not self._query.isActive and (error := self._query.exception()) is not None:
+            raise explain(str(error), self._settings, self._kafka, str(self._log_dir / "spark.log"))
+
+    def stop(self) -> None:
+        """Stop routing, and Spark. What was under way is routed again at the next start."""
+        query, spark = self._query, self._spark
+        self._query = self._spark = None
+        if query is not None:
+            query.stop()
+        if spark is not None:
+            spark.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def local_folder(state_dir: str) -> Path:
+    """The folder on this machine for logs and the embedded Kafka: the state's own, if it is a local one."""
+    address = urlsplit(state_dir)
+    return Path(address.path) if address.scheme in ("", "file") else Path.cwd() / ".isthmus"
