@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AclOperation,
     AdminClient,
@@ -75,6 +84,14 @@ class Kafka:
             return AdminClient(self.python_options(), logger=QUIET)
         except KafkaException as error:
             raise ConfigError(f"kafka.*: {error.args[0].str()}") from None
+
+    def answers(self) -> bool:
+        """Whether a broker answers within a short time."""
+        try:
+            self.admin().list_topics(timeout=2)
+        except KafkaException:
+            return False
+        return True
 
 
 def _credentials(jaas: str) -> dict[str, str]:
@@ -147,7 +164,8 @@ def create_topics(
         NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
         for name in names
     ]
-    futures = kafka.admin().create_topics(topics, request_timeout=REQUEST_TIMEOUT_S) if topics else {}
+    admin = kafka.admin()  # held until the answers are there: they end with it
+    futures = admin.create_topics(topics, request_timeout=REQUEST_TIMEOUT_S) if topics else {}
     for name, future in futures.items():
         try:
             future.result()
@@ -167,3 +185,53 @@ def _unreachable(kafka: Kafka, error: KafkaException) -> HardFailure:
         f"Kafka at {kafka.servers!r} does not answer: {error.args[0].str()}",
         remedy="check kafka.bootstrap.servers, the kafka.* security options, and that the brokers are up",
     )
+
+
+def read_topic(
+    kafka: Kafka, topic: str, *, from_beginning: bool = True, follow: bool = False
+) -> Generator[Message]:
+    """The records of a topic: those that are there, and with ``follow`` those that come, until it is closed.
+
+    Only committed ones, each partition in its order. Raises `HardFailure` when the topic cannot be read.
+    """
+    consumer = Consumer(
+        {
+            **kafka.python_options(),
+            "group.id": "isthmus-reader",  # Kafka wants one; nothing is ever committed under it
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        },
+        logger=QUIET,
+    )
+    try:
+        yield from _records(consumer, kafka, topic, from_beginning=from_beginning, follow=follow)
+    finally:
+        consumer.close()
+
+
+def _records(
+    consumer: Consumer, kafka: Kafka, topic: str, *, from_beginning: bool, follow: bool
+) -> Iterator[Message]:
+    try:
+        metadata = consumer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+    except KafkaException as error:
+        raise _unreachable(kafka, error) from error
+    if metadata.error is not None:
+        raise HardFailure(
+            f"topic {topic} cannot be read: {metadata.error.str()}", remedy="check its name, and your rights"
+        )
+    start = OFFSET_BEGINNING if from_beginning else OFFSET_END
+    open_partitions = set(metadata.partitions)
+    consumer.assign([TopicPartition(topic, partition, start) for partition in open_partitions])
+    while open_partitions or follow:
+        message = consumer.poll(0.2)
+        if message is None:
+            continue
+        problem = message.error()
+        if problem is None:
+            yield message
+        elif problem.code() == KafkaError._PARTITION_EOF:
+            open_partitions.discard(message.partition())
+        elif problem.fatal() or not problem.retriable():
+            raise HardFailure(f"topic {topic} cannot be read: {problem.str()}", remedy="check your rights")

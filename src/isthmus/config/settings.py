@@ -8,7 +8,9 @@ typed values, or by key, as text. No repr, dump or error shows a `Hidden` value.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -239,6 +241,12 @@ class Settings(Section):
         validate_default=True,
     )
     monitor: MonitorSettings = MonitorSettings()
+
+    @property
+    def local_state_dir(self) -> Path:
+        """The folder on this machine for logs and the embedded Kafka: ``state.dir``, if it is a local one."""
+        address = urlsplit(self.state_dir)
+        return Path(address.path) if address.scheme in ("", "file") else Path.cwd() / ".isthmus"
 
     @model_validator(mode="after")
     def _name_the_journal(self) -> Self:

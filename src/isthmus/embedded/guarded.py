@@ -33,7 +33,7 @@ class Guarded:
         grace_s: float = 10.0,
     ) -> None:
         self._grace_s = grace_s
-        # -I -S: the guard needs the standard library alone, and starts twice as fast.
+        # -I -S: the guard needs the standard library alone, and starts faster.
         interpreter = (sys.executable, "-I", "-S", guard.__file__)
         with output.open("wb") as sink:
             self._guard = subprocess.Popen(

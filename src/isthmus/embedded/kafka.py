@@ -56,7 +56,7 @@ _LOG_CONFIG = Path(__file__).with_name("log4j2.properties")
 _SERVER_JAVA = (
     "-Xms256m",
     "-Xmx512m",
-    "-XX:+UseG1GC",  # on 2 cores, Java's choice would be another one, with fewer but longer pauses
+    "-XX:+UseG1GC",  # shorter pauses than ParallelGC; throughput is the same
     "-XX:+ExitOnOutOfMemoryError",  # a broker that lost a thread to it would hang
     "-Djdk.nio.maxCachedBufferSize=1048576",  # else every thread keeps a direct buffer of its largest message
 )

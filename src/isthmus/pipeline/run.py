@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import TracebackType
 from typing import Self
-from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -26,7 +24,7 @@ class Pipeline:
     def __init__(self, settings: Settings, kafka: Kafka) -> None:
         self._settings = settings
         self._kafka = kafka
-        self._log_dir = local_folder(settings.state_dir) / "logs"
+        self._log_dir = settings.local_state_dir / "logs"
         self.metrics = RouterMetrics(settings.bridge_id, [route.name for route in settings.routes])
         self._spark: SparkSession | None = None
         self._query: StreamingQuery | None = None
@@ -80,9 +78,3 @@ class Pipeline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def local_folder(state_dir: str) -> Path:
-    """The folder on this machine for logs and the embedded Kafka: the state's own, if it is a local one."""
-    address = urlsplit(state_dir)
-    return Path(address.path) if address.scheme in ("", "file") else Path.cwd() / ".isthmus"

@@ -35,6 +35,10 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|ssl[.]key",
         "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|ssl[.]key",
     }
+    if settings.master.startswith("local"):
+        # Driver and executor are one process: nobody else has to reach it.
+        defaults |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     log_dir.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.Builder()
     for key, value in (defaults | dict(settings.spark)).items():

@@ -94,9 +94,9 @@ class BridgeHeader(
                 )
             value = int(value)
         elif kind is str and isinstance(value, str):
-            value = str(value)
+            value = str(value) or ""
         elif kind is bytes and isinstance(value, bytes | bytearray | memoryview):
-            value = bytes(value)
+            value = bytes(value) or b""  # msgspec leaves out what is this very object, not what equals it
         elif kind is not None:
             raise EncodeError(f"header field {name} takes {kind.__name__}, not {type(value).__name__}")
         super().__setattr__(name, value)

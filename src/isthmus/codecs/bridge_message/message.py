@@ -54,7 +54,7 @@ class BridgeMessage(
 
     body: bytes = b""
     header: BridgeHeader = msgspec.field(default_factory=BridgeHeader)
-    _held: Held = msgspec.field(default_factory=Properties, name="props")
+    _held: Held = msgspec.field(default_factory=dict, name="props")
 
     @staticmethod
     def decode(data: bytes) -> BridgeMessage:
@@ -163,10 +163,10 @@ class BridgeMessage(
         if name == "body":
             if not isinstance(value, bytes | bytearray | memoryview):
                 raise EncodeError(f"a body is bytes, not {type(value).__name__}")
-            value = bytes(value)
+            value = bytes(value) or b""  # the very object that is left out when encoding
         elif name == "header" and type(value) is not BridgeHeader:
             raise EncodeError(f"a header is a BridgeHeader, not {type(value).__name__}")
-        elif name == "_held" and type(value) not in (Raw, Properties):
+        elif name == "_held" and type(value) not in (Raw, dict):
             raise EncodeError("properties are set with set_property")
         super().__setattr__(name, value)
 

@@ -71,9 +71,8 @@ class WireProperty(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tru
     value: Any = None
 
 
-class Properties(dict[str, WireProperty]):
-    """Properties of which every one has the form in which it is written."""
-
+Properties = dict[str, WireProperty]
+"""The properties of a message by their names, each in the form in which it is written."""
 
 INTEGER_RANGES: Final = {
     PropertyType.INT8: (-(2**7), 2**7 - 1),
@@ -101,7 +100,9 @@ _EXACT: Final[dict[int, type]] = {
 }
 """The types whose every value of one Python class is fit to be written."""
 
-_FLOAT32_TYPE: Final = 5  # PropertyType.FLOAT32, without the look-up that an Enum costs
+# Plain numbers, because looking up and comparing an Enum's members takes longer than all the rest.
+_TYPES: Final = {int(type): type for type in PropertyType}
+_STRING, _INT8, _FLOAT32_TYPE, _FLOAT64_TYPE, _BYTES = (_TYPES[code].value for code in (0, 1, 5, 6, 8))
 _FLOAT32: Final = struct.Struct(">Bf")
 _FLOAT32_CODE: Final = 0xCA
 
@@ -135,13 +136,13 @@ def wire_property(type: PropertyType, value: object) -> WireProperty:
             if not low <= value <= high:
                 raise EncodeError(f"{value} is out of range for {_called(type)}: {low} to {high}")
             return WireProperty(code, int(value))
-        if code in (_FLOAT32_TYPE, PropertyType.FLOAT64):
+        if code in (_FLOAT32_TYPE, _FLOAT64_TYPE):
             return _float_property(type, value)
-    elif isinstance(value, float) and code in (_FLOAT32_TYPE, PropertyType.FLOAT64):
+    elif isinstance(value, float) and code in (_FLOAT32_TYPE, _FLOAT64_TYPE):
         return _float_property(type, value)
-    elif isinstance(value, str) and code == PropertyType.STRING:
+    elif isinstance(value, str) and code == _STRING:
         return WireProperty(code, str(value))
-    elif isinstance(value, bytes | bytearray | memoryview) and code == PropertyType.BYTES:
+    elif isinstance(value, bytes | bytearray | memoryview) and code == _BYTES:
         return WireProperty(code, bytes(value))
     raise EncodeError(f"a {value.__class__.__name__} is not a value of type {_called(type)}")
 
@@ -166,16 +167,16 @@ def value_of(property: WireProperty) -> PropertyValue:
 def received(name: str, type: int, value: object) -> WireProperty:
     """The property in its one form, from the form in which some writer sent it. Raises `DecodeError`.
 
-    A value that is not there is the type's zero. A string may have come as bytes, a float as an integer, and an
-    int8 as the unsigned byte that Go's helper takes for one.
+    A value that is not there is the type's zero. A string may have come as bytes, a float as an integer, and
+    an int8 as the unsigned byte that Go's helper takes for one.
     """
     try:
-        declared = PropertyType(type)
+        declared = _TYPES[type] if type in _TYPES else PropertyType(type)
         if value is None:
             value = _ZEROS[declared]
-        elif isinstance(value, bytes) and type == PropertyType.STRING:
+        elif isinstance(value, bytes) and type == _STRING:
             value = value.decode()
-        elif isinstance(value, int) and type == PropertyType.INT8 and 0x80 <= value <= 0xFF:
+        elif isinstance(value, int) and type == _INT8 and 0x80 <= value <= 0xFF:
             value -= 0x100
         return wire_property(declared, value)
     except (EncodeError, ValueError) as error:  # ValueError: no such type, or text that is not UTF-8
@@ -184,7 +185,7 @@ def received(name: str, type: int, value: object) -> WireProperty:
 
 def from_canonical(wire: bytes) -> Properties:
     """The properties out of bytes that `canonical.is_canonical` has found to be in order."""
-    properties = Properties(_READ(wire))
+    properties = _READ(wire)
     for property in properties.values():
         if property.type == _FLOAT32_TYPE:
             property.value = _float32(property.value)

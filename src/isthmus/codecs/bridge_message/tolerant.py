@@ -16,7 +16,6 @@ it is known what it should be: no nesting, count or key in the input costs more 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -44,15 +43,21 @@ class _Envelope(msgspec.Struct):
 
 
 class _Property(msgspec.Struct):
-    type: Raw = Raw()
+    type: int | None = None
     value: Raw = Raw()
 
 
-_HEADER_KINDS: Final = {
+_HEADER_KINDS: Final[dict[str, type]] = {
     **dict.fromkeys(_ALIASES, str),  # first, so that the proper name wins
     **{field.encode_name: type(field.default) for field in FIELDS},
 }
-_Header = msgspec.defstruct("_Header", [(name, Raw, Raw()) for name in _HEADER_KINDS])
+_Header = msgspec.defstruct(
+    "_Header",
+    [
+        (name, int | None, None) if kind is int else (name, Raw, Raw())  # integers come in one dialect only
+        for name, kind in _HEADER_KINDS.items()
+    ],
+)
 
 
 def read(data: bytes) -> tuple[bytes, BridgeHeader, Properties]:
@@ -78,22 +83,22 @@ def _header(wire: Raw) -> BridgeHeader:
     loose = _HEADER.decode(wire)
     fields: dict[str, int | str | bytes] = {}
     for name, kind in _HEADER_KINDS.items():
-        field = bytes(getattr(loose, name))
-        if field not in _ABSENT:
-            fields[_ALIASES.get(name, name)] = _READERS[kind](field)
+        field = getattr(loose, name)
+        if kind is not int:
+            octets = _bytes(bytes(field))
+            field = octets.decode() if kind is str else octets
+        if field:
+            fields[_ALIASES.get(name, name)] = field
     return msgspec.convert(fields, BridgeHeader)
 
 
 def _properties(wire: Raw) -> Properties:
-    properties = Properties()
+    properties: Properties = {}
     if bytes(wire) in _ABSENT:
         return properties
-    for name, encoded in _PROPERTIES.decode(wire).items():
-        loose = _PROPERTY.decode(encoded) if bytes(encoded) not in _ABSENT else _Property()
-        type = bytes(loose.type)
-        properties[name] = received(
-            name, 0 if type in _ABSENT else _INT.decode(type), _scalar(bytes(loose.value))
-        )
+    for name, property in _PROPERTIES.decode(wire).items():
+        loose = property or _Property()
+        properties[name] = received(name, loose.type or 0, _scalar(bytes(loose.value)))
     return properties
 
 
@@ -118,20 +123,8 @@ def _bytes(wire: bytes) -> bytes:
     return _BYTES.decode(wire) if offset is None else wire[offset:]
 
 
-def _text(wire: bytes) -> str:
-    return _bytes(wire).decode()
-
-
 _ENVELOPE: Final = msgspec.msgpack.Decoder(_Envelope)
 _HEADER: Final = msgspec.msgpack.Decoder(_Header)
-_PROPERTIES: Final = msgspec.msgpack.Decoder(dict[str, Raw])
-_PROPERTY: Final = msgspec.msgpack.Decoder(_Property)
-_INT: Final = msgspec.msgpack.Decoder(int)
+_PROPERTIES: Final = msgspec.msgpack.Decoder(dict[str, _Property | None])
 _BYTES: Final = msgspec.msgpack.Decoder(bytes)
 _ANY: Final = msgspec.msgpack.Decoder()
-
-_READERS: Final[dict[type, Callable[[bytes], int | str | bytes]]] = {
-    int: _INT.decode,
-    str: _text,
-    bytes: _bytes,
-}

@@ -1,0 +1,75 @@
+"""``isthmus journal``: what is in a bridge's journal, readably."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from isthmus.cli.bridge import ConfigFile, connect, read_settings
+from isthmus.cli.show import as_json, print_record, record_of
+from isthmus.errors import DecodeError
+from isthmus.journal import layout
+from isthmus.journal.layout import Entry, Op, Record
+from isthmus.routing.predicate import matches, parse
+
+if TYPE_CHECKING:
+    from confluent_kafka import Message as KafkaMessage
+
+
+def journal(
+    file: ConfigFile = None,
+    where: Annotated[
+        str | None, typer.Option("--where", "-w", help="Only messages for which a route's predicate holds.")
+    ] = None,
+    op: Annotated[Op | None, typer.Option("--op", help="Only records that do this.")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Read a bridge's journal: every message as it arrived, with its index.
+
+    For example [bold]isthmus journal --where 'msg.address==orders && msg.header.amount>100'[/].
+    """
+    from isthmus.kafka import read_topic
+
+    predicate = None if where is None else parse(where)
+    settings = read_settings(file)
+    console = Console(highlight=False, soft_wrap=True)
+    records = read_topic(connect(settings), settings.journal.topic, follow=follow)
+
+    def wanted(entry: Entry | None) -> bool:
+        if entry is None:
+            return predicate is None and op is None
+        return (op is None or entry.op is op) and (predicate is None or matches(predicate, entry.message))
+
+    try:
+        for place, record, entry in islice(filter(lambda each: wanted(each[2]), _entries(records)), count):
+            body = record.value if entry is None else entry.message.body.slice(record.value)
+            if json:
+                address = None if entry is None else entry.message.address
+                about = {"op": entry and entry.op, "address": address}
+                typer.echo(as_json(place=place, **about, key=record.key, headers=record.headers, body=body))
+            else:
+                what = "not a journal record" if entry is None else f"{entry.op} {entry.message.address}"
+                print_record(console, [(place, "bold green"), (what, "bold")], record, body)
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+    finally:
+        records.close()
+
+
+def _entries(messages: Iterable[KafkaMessage]) -> Iterator[tuple[str, Record, Entry | None]]:
+    """Each record with its place, and with its entry if it is laid out as one."""
+    for message in messages:
+        record = record_of(message)
+        try:
+            entry = layout.decode(record)
+        except DecodeError:
+            entry = None
+        yield f"{message.partition()}:{message.offset()}", record, entry

@@ -1,0 +1,71 @@
+"""Generated messages and generated damage. ``python -m tests.fuzz.bridge_message`` does more of it."""
+
+import random
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, PropertyType
+from tests.fuzz.bridge_message import HEADER_FIELDS, run, survives
+
+quick = settings(max_examples=150, deadline=None)
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+
+values = {
+    PropertyType.STRING: texts,
+    PropertyType.INT8: st.integers(-(2**7), 2**7 - 1),
+    PropertyType.INT16: st.integers(-(2**15), 2**15 - 1),
+    PropertyType.INT32: st.integers(-(2**31), 2**31 - 1),
+    PropertyType.INT64: st.integers(-(2**63), 2**63 - 1),
+    PropertyType.FLOAT32: st.floats(width=32),
+    PropertyType.FLOAT64: st.floats(),
+    PropertyType.BOOL: st.booleans(),
+    PropertyType.BYTES: st.binary(),
+    PropertyType.NULL: st.none(),
+}
+typed_values = st.sampled_from(PropertyType).flatmap(lambda type: st.tuples(st.just(type), values[type]))
+kinds = {int: values[PropertyType.INT32], str: texts, bytes: st.binary()}
+headers = st.fixed_dictionaries(
+    {}, optional={field.name: kinds[type(field.default)] for field in HEADER_FIELDS}
+)
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> BridgeMessage:
+    message = BridgeMessage(draw(st.binary()), BridgeHeader(**draw(headers)))
+    for name, (type, value) in draw(st.dictionaries(texts, typed_values)).items():
+        message.set_property(name, value, type)
+    return message
+
+
+@quick
+@given(messages())
+def test_a_message_is_the_same_after_a_round_trip(message: BridgeMessage) -> None:
+    decoded = BridgeMessage.decode(message.encode())
+    assert decoded == message
+    assert decoded.header == message.header
+    assert str(decoded.properties) == str(message.properties)
+
+
+@quick
+@given(st.binary())
+@example(b"\x81\xa5props\x81\xa1p\x81\xa5value\x81\x80\xc0")
+def test_any_bytes_are_a_message_or_a_decode_error(data: bytes) -> None:
+    survives(data)
+
+
+@quick
+@given(messages(), st.integers(0), st.binary(max_size=4), st.integers(0, 4))
+def test_a_damaged_message_is_a_message_or_a_decode_error(
+    message: BridgeMessage, place: int, inserted: bytes, removed: int
+) -> None:
+    data = message.encode()
+    at = place % len(data)
+    survives(data[:at] + inserted + data[at + removed :])
+
+
+def test_the_fuzzer_finds_nothing_in_a_short_run() -> None:
+    taken = run(2_000, seed=random.SystemRandom().getrandbits(32))
+    assert taken["sound"] == 500
+    assert 0 < taken["right keys"] < 500
