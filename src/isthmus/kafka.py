@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Collection, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -159,7 +160,10 @@ def _facts(topic: TopicDescription) -> TopicFacts:
 def create_topics(
     kafka: Kafka, names: Collection[str], partitions: int, config: Mapping[str, str] | None = None
 ) -> None:
-    """Make those of the topics that are not there yet. Raises `HardFailure` when Kafka refuses."""
+    """Make those of the topics that are not there yet, and wait until they can be used.
+
+    Raises `HardFailure` when Kafka refuses.
+    """
     topics = [
         NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
         for name in names
@@ -178,6 +182,15 @@ def create_topics(
                 f"topic {name} cannot be made: {error.args[0].str()}",
                 remedy="make it by hand, or let the bridge's user create topics",
             ) from error
+    # Kafka answers before every broker knows of the topic.
+    deadline = time.monotonic() + REQUEST_TIMEOUT_S
+    while missing := set(names) - set(admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics):
+        if time.monotonic() > deadline:
+            raise HardFailure(
+                f"topics that were made cannot be seen: {', '.join(sorted(missing))}",
+                remedy="check that the bridge's user may describe them",
+            )
+        time.sleep(0.02)
 
 
 def _unreachable(kafka: Kafka, error: KafkaException) -> HardFailure:

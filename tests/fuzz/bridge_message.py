@@ -46,7 +46,7 @@ BITS = {PropertyType.INT8: 8, PropertyType.INT16: 16, PropertyType.INT32: 32, Pr
 
 
 def survives(data: bytes) -> bool:
-    """Whether the bytes are a message. Fails where decoding does anything but return a whole one or refuse."""
+    """Whether the bytes are a message. Fails if decoding does anything but return a whole one or refuse."""
     try:
         message = BridgeMessage.decode(data)
     except DecodeError:
@@ -77,8 +77,8 @@ def sound_message(rng: random.Random) -> BridgeMessage:
         kinds = {int: rng.randrange(-(2**31), 2**31), str: text(rng), bytes: rng.randbytes(24)}
         setattr(message.header, field.name, kinds[type(field.default)])
     for _ in range(rng.choice([0, 1, 2, 5, 17])):
-        type = rng.choice(list(PropertyType))
-        message.set_property(text(rng), value_of_type(rng, type), type)
+        declared = rng.choice(list(PropertyType))
+        message.set_property(text(rng), value_of_type(rng, declared), declared)
     return message
 
 
@@ -187,10 +187,8 @@ def main() -> None:
     options = parser.parse_args()
     started = time.monotonic()
     taken = run(options.count, options.seed)
-    print(
-        f"{options.count} inputs in {time.monotonic() - started:.1f} s, seed {options.seed}; messages among them:"
-    )
-    print(", ".join(f"{kind} {number}" for kind, number in taken.items()))
+    print(f"{options.count} inputs in {time.monotonic() - started:.1f} s, seed {options.seed}")
+    print("messages among them:", ", ".join(f"{kind} {number}" for kind, number in taken.items()))
 
 
 if __name__ == "__main__":

@@ -95,14 +95,11 @@ def compounds(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         lists,
         maps(values),
         arrays({**by_type, "list": lists, "map": maps(values), "array": arrays(by_type)}),
+        st.builds(Array, st.just("string"), st.lists(texts, max_size=3), st.lists(symbols).map(tuple)),
         st.builds(Described, symbols | by_type["ulong"], values),
-        st.builds(
-            Array,
-            st.just("int"),
-            st.lists(by_type["int"], max_size=3),
-            st.lists(symbols, max_size=2).map(tuple),
+        st.lists(values, min_size=1, max_size=2).map(
+            lambda keys: Pairs([([place, key], key) for place, key in enumerate(keys)])
         ),
-        st.lists(values, max_size=2).map(lambda keys: Pairs([([n, key], key) for n, key in enumerate(keys)])),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from isthmus.codecs.amqp import (
     AmqpSequence,
     AmqpValue,
     Data,
+    Float,
     boundaries,
     decode_value,
     decode_values,
@@ -84,7 +86,10 @@ def test_a_property_s_header_says_the_same_as_the_value(properties: dict[str, An
     found = index(AmqpMessage(application_properties=properties).encode())
     for name, value in (properties or {}).items():
         header = Header(found.application_properties[name], found.types.get(name, HeaderType.STRING))
-        assert header.value == (str(value) if header.type is HeaderType.UUID else value)
+        if header.type is HeaderType.FLOAT:
+            assert encode_value(Float(header.value)) == encode_value(value)  # type: ignore[arg-type]
+        else:
+            assert header.value == (str(value) if header.type is HeaderType.UUID else value)
 
 
 @given(amqp.messages.filter(lambda message: bool(message.properties and message.properties.to)))
@@ -93,7 +98,9 @@ def test_what_jms_carries_comes_back_through_its_headers(message: AmqpMessage) -
     found = to_message(data)
     kind, content = found.body.kind, found.body.slice(data)
     back = to_amqp(found.headers, kind, content)
-    assert back.application_properties == (message.application_properties or None)
+    assert AmqpMessage(application_properties=back.application_properties) == AmqpMessage(
+        application_properties=message.application_properties or None
+    )
     assert back.properties is not None
     assert message.properties is not None
     assert back.properties.message_id == message.properties.message_id
@@ -128,13 +135,11 @@ def test_a_message_cut_off_anywhere_is_a_shorter_message_or_the_error(
             AmqpMessage.decode(cut)
 
 
-@given(
-    st.dictionaries(
-        st.text(max_size=10), st.builds(Header, st.text(max_size=10), st.sampled_from(HeaderType))
-    )
-)
+texts = st.text(max_size=10)
+any_headers = st.dictionaries(texts, st.builds(Header, texts, st.sampled_from(HeaderType)))
+
+
+@given(any_headers)
 def test_any_headers_make_a_message_or_a_soft_failure(headers: dict[str, Header]) -> None:
-    try:
+    with contextlib.suppress(SoftFailure):
         to_amqp(headers, BodyKind.EMPTY, None).encode()
-    except SoftFailure:
-        pass

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from isthmus.config.settings import Settings
+from isthmus.errors import HardFailure
 from isthmus.kafka import Kafka
 from isthmus.pipeline import measures
 from isthmus.pipeline.failure import explain
@@ -16,6 +20,9 @@ from isthmus.pipeline.prepare import prepare
 from isthmus.pipeline.publish import start_router
 from isthmus.pipeline.session import start_session
 from isthmus.telemetry.metrics import RouterMetrics
+
+_DRIVER_GONE = (Py4JError, ConnectionError, EOFError)
+"""What PySpark raises when the JVM behind it has gone."""
 
 
 class Pipeline:
@@ -47,28 +54,43 @@ class Pipeline:
         """What is wrong, in a few words; None while the router runs."""
         if self._query is None:
             return "not started"
-        return None if self._query.isActive else "the router has stopped"
+        try:
+            return None if self._query.isActive else "the router has stopped"
+        except _DRIVER_GONE:
+            return "Spark's driver is gone"
 
     def poll(self) -> None:
         """Count the batches that have ended. Raises `HardFailure` once the router has failed."""
         if self._query is None:
             return
-        for progress in self._query.recentProgress:
-            observed = progress.observedMetrics.get(measures.NAME)
-            if progress.batchId > self._last_batch and observed is not None:
-                self.metrics.add(measures.read(observed.asDict(), len(self._settings.routes)))
-                self._last_batch = progress.batchId
-        if not self._query.isActive and (error := self._query.exception()) is not None:
-            raise explain(str(error), self._settings, self._kafka, str(self._log_dir / "spark.log"))
+        log = self._log_dir / "spark.log"
+        try:
+            for progress in self._query.recentProgress:
+                self._count(progress)
+            error = None if self._query.isActive else self._query.exception()
+        except _DRIVER_GONE as gone:
+            raise HardFailure(
+                "Spark's driver is gone: its process was killed or ran out of memory",
+                remedy=f"see {log} and pipeline.spark.driver.memory; a restart goes on from the checkpoint",
+            ) from gone
+        if error is not None:
+            raise explain(str(error), self._settings, self._kafka, str(log))
+
+    def _count(self, progress: StreamingQueryProgress) -> None:
+        observed = progress.observedMetrics.get(measures.NAME)
+        if progress.batchId > self._last_batch and observed is not None:
+            self.metrics.add(measures.read(observed.asDict(), len(self._settings.routes)))
+            self._last_batch = progress.batchId
 
     def stop(self) -> None:
         """Stop routing, and Spark. What was under way is routed again at the next start."""
         query, spark = self._query, self._spark
         self._query = self._spark = None
-        if query is not None:
-            query.stop()
-        if spark is not None:
-            spark.stop()
+        with suppress(*_DRIVER_GONE):  # then there is nothing left to stop
+            if query is not None:
+                query.stop()
+            if spark is not None:
+                spark.stop()
 
     def __enter__(self) -> Self:
         self.start()

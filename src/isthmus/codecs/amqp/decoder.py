@@ -69,7 +69,7 @@ def decode_sections(data: bytes) -> Sections:
             elif code == 0x73:
                 properties = read_properties(reader)
             elif code == 0x74:
-                application_properties = _read_application_properties(reader)
+                application_properties = read_application_properties(reader)
             elif code == 0x78:
                 footer = read_annotations(reader)
             else:
@@ -109,59 +109,87 @@ def _read_fields(reader: Reader, types: bytes) -> list[Any]:
     count = reader.open(code)
     if count > len(types):
         raise DecodeError(f"a section of {len(types)} fields has {count}", reader.pos)
+    pos = reader.pos
     for place in range(count):
-        code = buf[reader.pos]
+        code = buf[pos]
         if code == 0x40:
-            reader.pos += 1
+            pos += 1
             fields.append(None)
             continue
-        if not _fits(TYPES[code], types[place]):
-            raise DecodeError(f"field {place} of a section is of type {type_name(code)}", reader.pos)
+        type: i64 = TYPES[code]
+        due: i64 = types[place]
+        if type != due and not _passes_for(type, due):
+            raise DecodeError(f"field {place} of a section is of type {type_name(code)}", pos)
+        reader.pos = pos
         fields.append(reader.value())
+        pos = reader.pos
+    reader.pos = pos
     reader.close(outer)
     return fields
 
 
-def _fits(type: i64, due: i64) -> bool:
-    """Whether a value of that type may stand where the other is due: a string may for a symbol."""
+def _passes_for(type: i64, due: i64) -> bool:
+    """Whether a value of one type may stand where another is due."""
     if due == 0xFF:
         return type in (0xB1, 0x98, 0x80, 0xB0)
-    return type == due or (type in (0xB1, 0xB3) and due in (0xB1, 0xB3))
+    return type in (0xB1, 0xB3) and due in (0xB1, 0xB3)
 
 
 def read_annotations(reader: Reader) -> Annotations:
     """The map of annotations that the reader stands at."""
     result: dict[object, object] = {}
     outer = reader.end
-    count = open_map(reader)
+    count = _open_map(reader)
     for _ in range(count):
         if TYPES[reader.buf[reader.pos]] not in (0xB3, 0xB1, 0x80):
             raise DecodeError("the key of an annotation is not a symbol", reader.pos)
         key = reader.value()
         result[key] = reader.value()
     reader.close(outer)
-    check_unique(reader, result, count)
+    _check_unique(reader, result, count)
     return cast(Annotations, result)
 
 
-def _read_application_properties(reader: Reader) -> dict[str, object]:
-    result: dict[str, object] = {}
+def read_application_properties(reader: Reader) -> dict[str, Any]:
+    """The application properties that the reader stands at.
+
+    Short strings, as nearly all of them are, are read in place. One that is too long shows in the end, when
+    the map does not end where it should.
+    """
+    result: dict[str, Any] = {}
+    buf = reader.buf
     outer = reader.end
-    count = open_map(reader)
+    count = _open_map(reader)
+    pos = reader.pos
     for _ in range(count):
-        name = reader.text()
-        code: i64 = reader.buf[reader.pos]
-        if code == 0xA1:
-            result[name] = reader.text()
+        stop: i64 = pos + 2
+        if buf[pos] == 0xA1:
+            stop += buf[pos + 1]
+            name = buf[pos + 2 : stop].decode("utf-8")
         else:
-            check_simple(code, reader.pos)
-            result[name] = reader.value()
+            reader.pos = pos
+            name = reader.text()
+            stop = reader.pos
+        pos = stop
+        code: i64 = buf[pos]
+        if code == 0xA1:
+            stop = pos + 2
+            stop += buf[pos + 1]
+            result[name] = buf[pos + 2 : stop].decode("utf-8")
+            pos = stop
+            continue
+        if code >= 0xC0 or code == 0x45 or TYPES[code] == 0:
+            raise DecodeError(f"a property has a value of type {type_name(code)}", pos)
+        reader.pos = pos
+        result[name] = reader.value()
+        pos = reader.pos
+    reader.pos = pos
     reader.close(outer)
-    check_unique(reader, result, count)
+    _check_unique(reader, result, count)
     return result
 
 
-def open_map(reader: Reader) -> i64:
+def _open_map(reader: Reader) -> i64:
     """Enter the map that the reader stands at, and return how many pairs it says it has."""
     code: i64 = reader.buf[reader.pos]
     reader.pos += 1
@@ -171,13 +199,7 @@ def open_map(reader: Reader) -> i64:
     return count >> 1
 
 
-def check_simple(code: i64, pos: i64) -> None:
-    """Check that a constructor is one that an application property's value may have (part 3, 3.2.5)."""
-    if code >= 0xC0 or code == 0x45 or code == 0:
-        raise DecodeError(f"a property has a value of type {type_name(code)}", pos)
-
-
-def check_unique(reader: Reader, result: dict[Any, Any], count: i64) -> None:
+def _check_unique(reader: Reader, result: dict[Any, Any], count: i64) -> None:
     """Check that no key of a map hid another one of the same name."""
     if len(result) != count:
         raise DecodeError("the same key is twice in a section", reader.pos)

@@ -12,18 +12,32 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import UUID
 
 from isthmus.codecs.amqp.boundary import next_section
-from isthmus.codecs.amqp.constructors import TYPES, type_name
+from isthmus.codecs.amqp.constructors import type_name
 from isthmus.codecs.amqp.decoder import (
     Annotations,
-    check_simple,
-    check_unique,
-    open_map,
     read_annotations,
+    read_application_properties,
     read_header,
     read_properties,
 )
 from isthmus.codecs.amqp.reader import Reader, malformed
 from isthmus.codecs.amqp.sections import Index, MessageHeader, MessageProperties
+from isthmus.codecs.amqp.values import (
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
 from isthmus.message import Header, HeaderType, Span
 
 if TYPE_CHECKING:
@@ -32,11 +46,27 @@ if TYPE_CHECKING:
 _NO_HEADER: Final = MessageHeader()
 _NO_PROPERTIES: Final = MessageProperties()
 
-_HEADER_TYPES: Final = {
-    # an AMQP type as its widest constructor: the type of the header that carries it
-    code: HeaderType(type_name(code))
-    for code in set(TYPES)
-    if type_name(code) in set(HeaderType)
+_HEADER_TYPES: Final[dict[type, HeaderType]] = {
+    bool: HeaderType.BOOLEAN,
+    Byte: HeaderType.BYTE,
+    Short: HeaderType.SHORT,
+    Int: HeaderType.INT,
+    int: HeaderType.LONG,
+    Float: HeaderType.FLOAT,
+    float: HeaderType.DOUBLE,
+    bytes: HeaderType.BINARY,
+    type(None): HeaderType.NULL,
+    UByte: HeaderType.UBYTE,
+    UShort: HeaderType.USHORT,
+    UInt: HeaderType.UINT,
+    ULong: HeaderType.ULONG,
+    Char: HeaderType.CHAR,
+    Timestamp: HeaderType.TIMESTAMP,
+    UUID: HeaderType.UUID,
+    Symbol: HeaderType.SYMBOL,
+    Decimal32: HeaderType.DECIMAL32,
+    Decimal64: HeaderType.DECIMAL64,
+    Decimal128: HeaderType.DECIMAL128,
 }
 
 
@@ -46,7 +76,7 @@ def index(data: bytes) -> Index:
     header = _NO_HEADER
     annotations: Annotations = {}
     properties = _NO_PROPERTIES
-    texts: dict[str, str] = {}
+    application_properties: dict[str, Any] = {}
     types: dict[str, HeaderType] = {}
     body_section: i64 = 0
     body_type = ""
@@ -63,7 +93,8 @@ def index(data: bytes) -> Index:
             elif code == 0x73:
                 properties = read_properties(reader)
             elif code == 0x74:
-                _read_application_properties(reader, texts, types)
+                application_properties = read_application_properties(reader)
+                types = _make_texts(application_properties)
             elif 0x75 <= code <= 0x77:
                 body_section = code
                 body_type = type_name(data[reader.pos])
@@ -72,36 +103,27 @@ def index(data: bytes) -> Index:
                 reader.skip()
     except (IndexError, UnicodeDecodeError) as error:
         raise malformed(error, reader) from None
-    return Index(header, annotations, properties, texts, types, body_section, body_type, tuple(spans))
+    return Index(
+        header, annotations, properties, application_properties, types, body_section, body_type, tuple(spans)
+    )
 
 
-def _read_application_properties(reader: Reader, texts: dict[str, str], types: dict[str, HeaderType]) -> None:
-    outer = reader.end
-    count = open_map(reader)
-    for _ in range(count):
-        name = reader.text()
-        code: i64 = reader.buf[reader.pos]
-        if code == 0xA1:
-            texts[name] = reader.text()
-        else:
-            check_simple(code, reader.pos)
-            type = _HEADER_TYPES[TYPES[code]]
-            texts[name] = _text(reader.value(), type)
-            if type != HeaderType.STRING:
-                types[name] = type
-    reader.close(outer)
-    check_unique(reader, texts, count)
+def _make_texts(properties: dict[str, Any]) -> dict[str, HeaderType]:
+    """Put the text of a header in place of every value, and return the types of those that were no strings."""
+    types: dict[str, HeaderType] = {}
+    for name, value in properties.items():
+        if type(value) is not str:
+            types[name] = header_type = _HEADER_TYPES[type(value)]
+            properties[name] = _text(value, header_type)
+    return types
 
 
-def _text(value: object, type: HeaderType) -> str:
-    """The text of the header that carries a simple value."""
-    if isinstance(value, str):
-        return str(value)
+def _text(value: object, header_type: HeaderType) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int | UUID):
+    if isinstance(value, int | str | UUID):
         return str(value)
-    return Header.of(cast(Any, value), type).text
+    return Header.of(cast(Any, value), header_type).text
 
 
 def _span(reader: Reader) -> Span:

@@ -103,6 +103,8 @@ class Reader:
             return None
         if code == 0:
             return self._described()
+        if code == 0xA3:
+            return self._sized(code)
         return self.data(code)
 
     def text(self) -> str:

@@ -19,15 +19,27 @@ from isthmus.codecs.bridge_message.canonical import is_canonical
 from isthmus.codecs.bridge_message.checked import CheckedStruct
 from isthmus.codecs.bridge_message.header import BridgeHeader
 from isthmus.codecs.bridge_message.properties import (
+    BOOL,
+    BYTES,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    STRING,
+    TYPES,
     NoSuchProperty,
     Properties,
     Property,
     PropertyType,
     PropertyValue,
+    WireProperty,
     WrongPropertyType,
     from_canonical,
+    handed_out,
     natural_type,
-    value_of,
+    single_value,
     wire_property,
 )
 from isthmus.errors import EncodeError
@@ -82,10 +94,7 @@ class BridgeMessage(
     @property
     def properties(self) -> Mapping[str, Property]:
         """All properties with their types, as they are now."""
-        properties = self._properties().items()
-        return MappingProxyType(
-            {name: Property(PropertyType(wire.type), value_of(wire)) for name, wire in properties}
-        )
+        return MappingProxyType({name: handed_out(wire) for name, wire in self._properties().items()})
 
     def set_property(self, name: str, value: PropertyValue, type: PropertyType | int | None = None) -> None:
         """Set a property, with the given type or the natural one: an int is an int64, a float a float64.
@@ -94,11 +103,11 @@ class BridgeMessage(
         """
         if not isinstance(name, str):
             raise EncodeError(f"a property's name is a str, not {name.__class__.__name__}")
-        try:
-            declared = natural_type(value) if type is None else PropertyType(type)
-        except ValueError:
-            raise EncodeError(f"{type!r} is not a property type") from None
-        self._properties()[str(name)] = wire_property(declared, value)
+        if type is None:
+            type = natural_type(value)
+        elif not isinstance(type, int) or type not in TYPES:
+            raise EncodeError(f"{type!r} is not a property type")
+        self._properties()[str(name)] = wire_property(int(type), value)
 
     def has_property(self, name: str) -> bool:
         """Whether there is such a property; one that is null is there."""
@@ -107,51 +116,52 @@ class BridgeMessage(
     def delete_property(self, name: str) -> Property | None:
         """Remove a property and return what it was; None if there was none."""
         wire = self._properties().pop(name, None)
-        return None if wire is None else Property(PropertyType(wire.type), value_of(wire))
+        return None if wire is None else handed_out(wire)
 
     def get_string_property(self, name: str) -> str:
         """The value of a string. Like all getters it raises `NoSuchProperty` or `WrongPropertyType`."""
-        return self._get(name, PropertyType.STRING)  # type: ignore[no-any-return]
+        return self._get(name, STRING).value  # type: ignore[no-any-return]
 
     def get_int8_property(self, name: str) -> int:
         """The value of an int8."""
-        return self._get(name, PropertyType.INT8)  # type: ignore[no-any-return]
+        return self._get(name, INT8).value  # type: ignore[no-any-return]
 
     def get_int16_property(self, name: str) -> int:
         """The value of an int16."""
-        return self._get(name, PropertyType.INT16)  # type: ignore[no-any-return]
+        return self._get(name, INT16).value  # type: ignore[no-any-return]
 
     def get_int32_property(self, name: str) -> int:
         """The value of an int32."""
-        return self._get(name, PropertyType.INT32)  # type: ignore[no-any-return]
+        return self._get(name, INT32).value  # type: ignore[no-any-return]
 
     def get_int64_property(self, name: str) -> int:
         """The value of an int64."""
-        return self._get(name, PropertyType.INT64)  # type: ignore[no-any-return]
+        return self._get(name, INT64).value  # type: ignore[no-any-return]
 
     def get_float32_property(self, name: str) -> float:
         """The value of a float32."""
-        return self._get(name, PropertyType.FLOAT32)  # type: ignore[no-any-return]
+        return single_value(self._get(name, FLOAT32))
 
     def get_float64_property(self, name: str) -> float:
         """The value of a float64."""
-        return self._get(name, PropertyType.FLOAT64)  # type: ignore[no-any-return]
+        return self._get(name, FLOAT64).value  # type: ignore[no-any-return]
 
     def get_bool_property(self, name: str) -> bool:
         """The value of a boolean."""
-        return self._get(name, PropertyType.BOOL)  # type: ignore[no-any-return]
+        return self._get(name, BOOL).value  # type: ignore[no-any-return]
 
     def get_bytes_property(self, name: str) -> bytes:
         """The value of a property of bytes."""
-        return self._get(name, PropertyType.BYTES)  # type: ignore[no-any-return]
+        return self._get(name, BYTES).value  # type: ignore[no-any-return]
 
-    def _get(self, name: str, asked: PropertyType) -> Any:
-        wire = self._properties().get(name)
+    def _get(self, name: str, asked: int) -> WireProperty:
+        held = self._held
+        wire = (held if type(held) is dict else self._properties()).get(name)
         if wire is None:
             raise NoSuchProperty(name)
         if wire.type != asked:
-            raise WrongPropertyType(name, asked, PropertyType(wire.type))
-        return value_of(wire)
+            raise WrongPropertyType(name, asked, wire.type)
+        return wire
 
     def _properties(self) -> Properties:
         held = self._held

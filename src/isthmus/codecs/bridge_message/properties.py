@@ -30,6 +30,11 @@ class PropertyType(IntEnum):
     NULL = 9
 
 
+STRING, INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOL, BYTES, NULL = map(int, PropertyType)
+"""The same as plain numbers: to look up and compare an Enum's members takes longer than to read a property."""
+
+TYPES: Final = {int(type): type for type in PropertyType}
+
 PropertyValue = str | int | float | bool | bytes | None
 
 
@@ -58,10 +63,10 @@ class NoSuchProperty(PropertyError):
 class WrongPropertyType(PropertyError):
     """The property is there and has another type than it was asked for as."""
 
-    def __init__(self, name: str, asked: PropertyType, found: PropertyType) -> None:
+    def __init__(self, name: str, asked: int, found: int) -> None:
         super().__init__(name, f"property {name!r} is {_called(found)}, not {_called(asked)}")
-        self.asked = asked
-        self.found = found
+        self.asked = PropertyType(asked)
+        self.found = PropertyType(found)
 
 
 class WireProperty(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -75,92 +80,88 @@ Properties = dict[str, WireProperty]
 """The properties of a message by their names, each in the form in which it is written."""
 
 INTEGER_RANGES: Final = {
-    PropertyType.INT8: (-(2**7), 2**7 - 1),
-    PropertyType.INT16: (-(2**15), 2**15 - 1),
-    PropertyType.INT32: (-(2**31), 2**31 - 1),
-    PropertyType.INT64: (-(2**63), 2**63 - 1),
+    INT8: (-(2**7), 2**7 - 1),
+    INT16: (-(2**15), 2**15 - 1),
+    INT32: (-(2**31), 2**31 - 1),
+    INT64: (-(2**63), 2**63 - 1),
 }
 
-_ZEROS: Final[dict[PropertyType, PropertyValue]] = {
-    PropertyType.STRING: "",
+_ZEROS: Final[dict[int, PropertyValue]] = {
+    STRING: "",
     **dict.fromkeys(INTEGER_RANGES, 0),
-    PropertyType.FLOAT32: 0.0,
-    PropertyType.FLOAT64: 0.0,
-    PropertyType.BOOL: False,
-    PropertyType.BYTES: b"",
-    PropertyType.NULL: None,
+    FLOAT32: 0.0,
+    FLOAT64: 0.0,
+    BOOL: False,
+    BYTES: b"",
+    NULL: None,
 }
 
 _EXACT: Final[dict[int, type]] = {
-    PropertyType.STRING: str,
-    PropertyType.FLOAT64: float,
-    PropertyType.BOOL: bool,
-    PropertyType.BYTES: bytes,
-    PropertyType.NULL: type(None),
+    STRING: str,
+    FLOAT64: float,
+    BOOL: bool,
+    BYTES: bytes,
+    NULL: type(None),
 }
 """The types whose every value of one Python class is fit to be written."""
 
-# Plain numbers, because looking up and comparing an Enum's members takes longer than all the rest.
-_TYPES: Final = {int(type): type for type in PropertyType}
-_STRING, _INT8, _FLOAT32_TYPE, _FLOAT64_TYPE, _BYTES = (_TYPES[code].value for code in (0, 1, 5, 6, 8))
-_FLOAT32: Final = struct.Struct(">Bf")
-_FLOAT32_CODE: Final = 0xCA
+_SINGLE: Final = struct.Struct(">Bf")
+_SINGLE_CODE: Final = 0xCA
 
 
-def natural_type(value: object) -> PropertyType:
+def natural_type(value: object) -> int:
     """The type that a Python value has when none is given. An int is an int64, whatever its size."""
     match value:
         case None:
-            return PropertyType.NULL
+            return NULL
         case bool():
-            return PropertyType.BOOL
+            return BOOL
         case int():
-            return PropertyType.INT64
+            return INT64
         case float():
-            return PropertyType.FLOAT64
+            return FLOAT64
         case str():
-            return PropertyType.STRING
+            return STRING
         case bytes() | bytearray() | memoryview():
-            return PropertyType.BYTES
+            return BYTES
     raise EncodeError(f"a {type(value).__name__} is not a value that a property can have")
 
 
-def wire_property(type: PropertyType, value: object) -> WireProperty:
+def wire_property(type: int, value: object) -> WireProperty:
     """The property in its one form. Raises `EncodeError` where the value does not fit the type."""
-    code = int(type)
-    if value.__class__ is _EXACT.get(code):
-        return WireProperty(code, value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        if code in INTEGER_RANGES:
+    if value.__class__ is _EXACT.get(type):
+        return WireProperty(type, value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if type in (FLOAT32, FLOAT64):
+            return _float_property(type, value)
+        if type in INTEGER_RANGES and isinstance(value, int):
             low, high = INTEGER_RANGES[type]
             if not low <= value <= high:
                 raise EncodeError(f"{value} is out of range for {_called(type)}: {low} to {high}")
-            return WireProperty(code, int(value))
-        if code in (_FLOAT32_TYPE, _FLOAT64_TYPE):
-            return _float_property(type, value)
-    elif isinstance(value, float) and code in (_FLOAT32_TYPE, _FLOAT64_TYPE):
-        return _float_property(type, value)
-    elif isinstance(value, str) and code == _STRING:
-        return WireProperty(code, str(value))
-    elif isinstance(value, bytes | bytearray | memoryview) and code == _BYTES:
-        return WireProperty(code, bytes(value))
+            return WireProperty(type, int(value))
+    elif type == STRING and isinstance(value, str):
+        return WireProperty(type, str(value))
+    elif type == BYTES and isinstance(value, bytes | bytearray | memoryview):
+        return WireProperty(type, bytes(value))
     raise EncodeError(f"a {value.__class__.__name__} is not a value of type {_called(type)}")
 
 
-def _float_property(type: PropertyType, value: float) -> WireProperty:
+def _float_property(type: int, value: float) -> WireProperty:
     try:
         number = float(value)
-        return WireProperty(int(type), _float32(number) if type == _FLOAT32_TYPE else number)
+        return WireProperty(type, _single(number) if type == FLOAT32 else number)
     except OverflowError:
         raise EncodeError(f"{value} is out of range for {_called(type)}") from None
 
 
-def value_of(property: WireProperty) -> PropertyValue:
-    """The Python value of a property that has its one form."""
-    value: PropertyValue | msgspec.Raw = property.value
-    if isinstance(value, msgspec.Raw):
-        single: float = _FLOAT32.unpack(value)[1]
-        return single
+def handed_out(wire: WireProperty) -> Property:
+    """The property as it is handed out."""
+    return Property(TYPES[wire.type], single_value(wire) if wire.type == FLOAT32 else wire.value)
+
+
+def single_value(wire: WireProperty) -> float:
+    """The value of a float32."""
+    value: float = _SINGLE.unpack(wire.value)[1]
     return value
 
 
@@ -170,16 +171,17 @@ def received(name: str, type: int, value: object) -> WireProperty:
     A value that is not there is the type's zero. A string may have come as bytes, a float as an integer, and
     an int8 as the unsigned byte that Go's helper takes for one.
     """
+    if type not in TYPES:
+        raise DecodeError(f"property {name!r}: there is no type {type}")
     try:
-        declared = _TYPES[type] if type in _TYPES else PropertyType(type)
         if value is None:
-            value = _ZEROS[declared]
-        elif isinstance(value, bytes) and type == _STRING:
+            value = _ZEROS[type]
+        elif type == STRING and isinstance(value, bytes):
             value = value.decode()
-        elif isinstance(value, int) and type == _INT8 and 0x80 <= value <= 0xFF:
+        elif type == INT8 and isinstance(value, int) and 0x80 <= value <= 0xFF:
             value -= 0x100
-        return wire_property(declared, value)
-    except (EncodeError, ValueError) as error:  # ValueError: no such type, or text that is not UTF-8
+        return wire_property(type, value)
+    except (EncodeError, UnicodeDecodeError) as error:
         raise DecodeError(f"property {name!r}: {error}") from error
 
 
@@ -187,17 +189,17 @@ def from_canonical(wire: bytes) -> Properties:
     """The properties out of bytes that `canonical.is_canonical` has found to be in order."""
     properties = _READ(wire)
     for property in properties.values():
-        if property.type == _FLOAT32_TYPE:
-            property.value = _float32(property.value)
+        if property.type == FLOAT32:
+            property.value = _single(property.value)
     return properties
 
 
-def _float32(number: float) -> msgspec.Raw:
-    return msgspec.Raw(_FLOAT32.pack(_FLOAT32_CODE, number))
+def _single(number: float) -> msgspec.Raw:
+    return msgspec.Raw(_SINGLE.pack(_SINGLE_CODE, number))
 
 
-def _called(type: PropertyType) -> str:
-    return type.name.lower()
+def _called(type: int) -> str:
+    return TYPES[type].name.lower()
 
 
 _READ: Final = msgspec.msgpack.Decoder(dict[str, WireProperty]).decode

@@ -15,7 +15,7 @@ import pytest
 from isthmus.codecs import amqp
 
 PLAIN = os.environ.get("ISTHMUS_PURE_PYTHON", "") not in ("", "0")
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 
 
 def can_be_compiled() -> bool:

@@ -1,0 +1,147 @@
+"""kill -9 in mid-stream: nothing is lost, what is repeated has the same id, and order holds."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+from tests.pipeline.bridge import text_message
+from tests.polling import eventually
+
+from isthmus.journal.layout import Entry, Op
+from isthmus.journal.writer import JournalWriter
+from isthmus.kafka import Kafka, create_topics, read_topic
+
+MESSAGES = 20_000
+SESSIONS = 10
+A_SECOND = 1_000
+
+CONFIG = """
+bridge.id=kills
+kafka.bootstrap.servers={servers}
+state.dir={folder}/state
+journal.partitions=3
+monitor.port=0
+pipeline.real-time.batch=5s
+routes.r.predicate=msg.address==numbers
+routes.r.dest.topic=kills-out
+routes.r.conv.key=msg.header.number
+"""
+
+
+class Driver:
+    """``isthmus pipeline`` in a process of its own."""
+
+    def __init__(self, config: Path, log: Path) -> None:
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "isthmus", "pipeline", str(config)], stdout=output, stderr=output
+            )
+        self.log = log
+
+    def jvm(self) -> int | None:
+        """The process of Spark's driver, once it runs."""
+        listed = subprocess.run(
+            ["ps", "-o", "pid=,comm=", "--ppid", str(self.process.pid)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        found = re.search(r"(\d+) java", listed.stdout)
+        return int(found[1]) if found else None
+
+
+@contextmanager
+def driver(config: Path, log: Path) -> Iterator[Driver]:
+    running = Driver(config, log)
+    try:
+        yield running
+    finally:
+        running.process.kill()
+        running.process.wait()
+
+
+def _is_running(pid: int) -> bool:
+    return (
+        Path(f"/proc/{pid}").exists()
+        and "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    )
+
+
+def test_two_kills_in_mid_stream_lose_nothing_and_keep_order(kafka_servers: str, tmp_path: Path) -> None:
+    kafka = Kafka(kafka_servers)
+    create_topics(kafka, ["kills-out"], 3)
+    create_topics(kafka, ["isthmus.kills.journal"], 3)
+    config = tmp_path / "kills.properties"
+    config.write_text(CONFIG.format(servers=kafka_servers, folder=tmp_path))
+    log = tmp_path / "driver.log"
+
+    def arrived() -> int:
+        return sum(1 for _ in read_topic(kafka, "kills-out"))
+
+    def send() -> None:
+        with JournalWriter(kafka, "isthmus.kills.journal") as writer:
+            for number in range(MESSAGES):
+                message = text_message("numbers", str(number), session=f"s{number % SESSIONS}", number=number)
+                writer.write(Entry(Op.ADD, message))
+                if number % 100 == 99:
+                    paced.wait(100 / A_SECOND)
+
+    paced = Event()  # set when the kills are over: what is left goes at once
+    sender = Thread(target=send, daemon=True)
+    with driver(config, log) as first:
+        sender.start()
+        eventually(lambda: arrived() > 500, timeout_s=120, what=log.read_text())
+        jvm = first.jvm()
+        assert jvm is not None
+        os.kill(jvm, signal.SIGKILL)
+        assert first.process.wait(30) == 3
+        assert "Spark's driver is gone" in log.read_text()
+    with driver(config, log) as second:
+        before = arrived()
+        eventually(lambda: arrived() > before + 500, timeout_s=120, what=log.read_text())
+        jvm = second.jvm()
+        assert jvm is not None
+        second.process.kill()
+        eventually(lambda: not _is_running(jvm), timeout_s=30, what="Spark's driver outlived its owner")
+    paced.set()
+    with driver(config, log):
+        sender.join(120)
+        assert not sender.is_alive()
+        numbers: dict[int, set[bytes]] = defaultdict(set)
+        eventually(lambda: _read_all(kafka, numbers) == MESSAGES, timeout_s=120, what=log.read_text())
+
+    assert set(numbers) == set(range(MESSAGES))
+    repeated = {number: ids for number, ids in numbers.items() if len(ids) > 1}
+    assert repeated == {}, "a message was published under more than one isthmus.id"
+    assert arrived() > MESSAGES, "the kills repeated nothing: they did not hit a batch"
+    _assert_order(kafka)
+
+
+def _read_all(kafka: Kafka, numbers: dict[int, set[bytes]]) -> int:
+    for record in read_topic(kafka, "kills-out"):
+        headers = dict(record.headers() or [])
+        numbers[int(record.value() or b"")].add(bytes(headers["isthmus.id"] or b""))
+    return len(numbers)
+
+
+def _assert_order(kafka: Kafka) -> None:
+    """In a partition, the first arrivals of one session's messages are in the order sent."""
+    seen: set[bytes] = set()
+    last: dict[tuple[int | None, int], int] = {}
+    for record in read_topic(kafka, "kills-out"):
+        identity = dict(record.headers() or [])["isthmus.id"]
+        if identity not in seen:
+            seen.add(identity)
+            number = int(record.value() or b"")
+            place = (record.partition(), number % SESSIONS)
+            assert last.get(place, -1) < number
+            last[place] = number

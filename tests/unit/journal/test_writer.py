@@ -1,0 +1,112 @@
+"""The journal's writer, up to the door of Kafka's client: where a session's messages go, and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isthmus.errors import HardFailure
+from isthmus.journal import writer as journal_writer
+from isthmus.journal.layout import Entry, Op
+from isthmus.journal.writer import JournalWriter, Position, partition_of
+from isthmus.kafka import Kafka
+from isthmus.message import Body, BodyKind, Message
+
+ENTRY = Entry(
+    Op.ADD,
+    Message(id="1", address="a", protocol="amqp", value=b"x", body=Body(BodyKind.TEXT), session="s1"),
+)
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=10), st.integers(1, 50))
+def test_a_session_has_one_partition(session: str, partitions: int) -> None:
+    assert partition_of(session, partitions) in range(partitions)
+    assert partition_of(session, partitions) == partition_of(session, partitions)
+
+
+def test_sessions_spread_over_all_partitions() -> None:
+    assert {partition_of(f"session-{number}", 8) for number in range(200)} == set(range(8))
+
+
+def test_the_partition_of_a_session_never_changes_from_release_to_release() -> None:
+    assert [partition_of(session, 16) for session in ("", "s1", "öl")] == [0, 13, 7]
+
+
+def test_a_place_reads_as_the_stable_id_of_what_is_published_from_it() -> None:
+    assert str(Position("journal", 2, 7)) == "journal:2:7"
+
+
+class Client:
+    """Stands for Kafka's producer: each call of ``produce`` takes the next answer."""
+
+    def __init__(self, *answers: Exception | None, partitions: int = 4) -> None:
+        self.answers = list(answers)
+        self.produced: list[dict[str, Any]] = []
+        self.partitions = partitions
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        return SimpleNamespace(
+            topics={topic: SimpleNamespace(error=None, partitions=dict.fromkeys(range(self.partitions)))}
+        )
+
+    def produce(self, topic: str, *, on_delivery: Callable[..., None], **record: Any) -> None:
+        answer = self.answers.pop(0)
+        if isinstance(answer, BufferError | KafkaException):
+            raise answer
+        self.produced.append(record)
+        delivered = SimpleNamespace(partition=lambda: record["partition"], offset=lambda: 41)
+        on_delivery(answer, delivered)
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+    def flush(self, timeout: float) -> int:
+        return 0
+
+
+@pytest.fixture
+def writing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Client], JournalWriter]:
+    def through(client: Client) -> JournalWriter:
+        monkeypatch.setattr(journal_writer, "Producer", lambda *_, **__: client)
+        return JournalWriter(Kafka("h:1"), "journal")
+
+    return through
+
+
+def test_a_written_entry_has_its_place_in_the_partition_of_its_session(
+    writing: Callable[[Client], JournalWriter],
+) -> None:
+    client = Client(None)
+    with writing(client) as writer:
+        place = writer.write(ENTRY).result(timeout=1)
+    assert place == Position("journal", partition_of("s1", 4), 41)
+    assert (client.produced[0]["key"], client.produced[0]["value"]) == (b"1", b"x")
+
+
+def test_a_full_queue_waits_for_kafka(writing: Callable[[Client], JournalWriter]) -> None:
+    with writing(Client(BufferError("full"), BufferError("full"), None)) as writer:
+        assert writer.write(ENTRY).result(timeout=1).offset == 41
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)),  # refused before it was sent
+        KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED),  # refused by the broker
+    ],
+)
+def test_a_message_that_kafka_refuses_is_a_hard_failure_of_that_message(
+    writing: Callable[[Client], JournalWriter], answer: Any
+) -> None:
+    with writing(Client(answer, None)) as writer:
+        refused, taken = writer.write(ENTRY), writer.write(ENTRY)
+        with pytest.raises(HardFailure, match="did not take a message for the journal journal"):
+            refused.result(timeout=1)
+        assert taken.result(timeout=1).offset == 41
