@@ -53,7 +53,7 @@ def test_no_type_is_left_out_of_this_file() -> None:
 def test_a_value_of_every_type_survives_as_text(type: HeaderType, value: HeaderValue, text: str) -> None:
     header = Header.of(value, type)
     assert header == Header(text, type)
-    assert header.value == value or math.isclose(float(header.text), float(text))
+    assert header.value == value
 
 
 @pytest.mark.parametrize("type", INTEGER_RANGES)
@@ -108,6 +108,7 @@ def test_a_value_of_the_wrong_length_or_shape_is_refused(type: HeaderType, value
 @pytest.mark.parametrize(
     ("type", "value"),
     [(T.FLOAT, 3.5e38), (T.FLOAT, -3.5e38), (T.FLOAT, 10**400), (T.DOUBLE, 10**400), (T.DOUBLE, -(10**400))],
+    ids=["float", "float below", "int for float", "int for double", "int for double below"],
 )
 def test_a_number_too_large_for_its_type_is_refused(type: HeaderType, value: float) -> None:
     with pytest.raises(EncodeError, match="out of range"):
@@ -207,7 +208,15 @@ def test_any_other_header_has_only_its_own_name(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [*STANDARD_HEADERS, *STANDARD_HEADERS.values(), "MessageID", "types", "Types", "TYPES", "property.region"],
+    [
+        *STANDARD_HEADERS,
+        *STANDARD_HEADERS.values(),
+        "MessageID",
+        "types",
+        "Types",
+        "TYPES",
+        "property.region",
+    ],
 )
 def test_a_property_whose_name_is_taken_is_carried_as_property(name: str) -> None:
     assert property_header_name(name) == f"property.{name}"

@@ -93,8 +93,8 @@ def described(message: BridgeMessage) -> dict[str, Any]:
         if getattr(message.header, field.name)
     }
     properties = {
-        name: {"type": int(type_), "value": as_text(value, type_)}
-        for name, (type_, value) in message.properties.items()
+        name: {"type": int(property.type), "value": as_text(property.value, property.type)}
+        for name, property in message.properties.items()
     }
     return {"body": message.body.hex(), "header": fields, "props": properties}
 

@@ -226,7 +226,9 @@ def test_integers_beyond_their_type_are_refused_not_cut(bits: int) -> None:
     type = PropertyType[f"INT{bits}"]
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     for value in (low, high):
-        assert BridgeMessage.decode(with_property(value, type).encode()).properties["p"] == (type, value)
+        assert BridgeMessage.decode(with_property(value, type).encode()).properties["p"] == Property(
+            type, value
+        )
     for value in (low - 1, high + 1):
         with pytest.raises(EncodeError, match=f"{value} is out of range for int{bits}: {low} to {high}"):
             with_property(value, type)
@@ -305,7 +307,7 @@ def test_numbers_and_texts_of_subclasses_are_written_as_plain_ones() -> None:
 def test_setting_a_property_again_replaces_value_and_type() -> None:
     message = with_property(1)
     message.set_property("p", "one")
-    assert dict(message.properties) == {"p": (PropertyType.STRING, "one")}
+    assert dict(message.properties) == {"p": Property(PropertyType.STRING, "one")}
 
 
 def test_a_deleted_property_is_gone_and_returned() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.msgpack import encode
 
-from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, PropertyType
+from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, Property, PropertyType
 
 NIL = b"\xc0"
 
@@ -180,14 +180,14 @@ def test_a_value_that_is_nil_or_absent_is_the_zero_of_its_type(type: int, zero: 
         message_with((b"p", packed_map((b"type", encode(type))))),
     ]
     for message in read:
-        assert message.properties["p"] == (type, zero)
+        assert message.properties["p"] == Property(PropertyType(type), zero)
 
 
 def test_a_property_that_is_nil_or_empty_is_an_empty_string() -> None:
     message = message_with(
         (b"nil", NIL), (b"empty", b"\x80"), (b"nils", packed_map((b"type", NIL), (b"value", NIL)))
     )
-    assert set(message.properties.values()) == {(PropertyType.STRING, "")}
+    assert set(message.properties.values()) == {Property(PropertyType.STRING, "")}
 
 
 def test_any_buffer_is_read_and_may_be_used_again() -> None:

@@ -99,10 +99,20 @@ def test_what_was_read_is_written_the_same_again(entry: Entry) -> None:
         Message(id="\ud800", address="a", protocol="x", value=b"", body=Body(BodyKind.TEXT)),
         Message(id="1", address="\ud800", protocol="x", value=b"", body=Body(BodyKind.TEXT)),
         Message(
-            id="1", address="a", protocol="x", value=b"", body=Body(BodyKind.TEXT), headers={"h": Header("\udcff")}
+            id="1",
+            address="a",
+            protocol="x",
+            value=b"",
+            body=Body(BodyKind.TEXT),
+            headers={"h": Header("\udcff")},
         ),
         Message(
-            id="1", address="a", protocol="x", value=b"", body=Body(BodyKind.TEXT), headers={"\udcff": Header("v")}
+            id="1",
+            address="a",
+            protocol="x",
+            value=b"",
+            body=Body(BodyKind.TEXT),
+            headers={"\udcff": Header("v")},
         ),
     ],
     ids=["id", "address", "header", "name"],

@@ -71,7 +71,9 @@ def test_a_value_that_is_not_utf_8_is_binary_whatever_its_type_is_said_to_be(typ
 
 def test_a_value_that_is_not_utf_8_keeps_its_bytes() -> None:
     assert decode_headers([("jms.a", b"\xff\x00")])["a"].value == b"\xff\x00"
-    assert layout.adopt("t", Record(None, b"", [("trace", b"\xff\x00")])).headers["trace"].value == b"\xff\x00"
+    assert (
+        layout.adopt("t", Record(None, b"", [("trace", b"\xff\x00")])).headers["trace"].value == b"\xff\x00"
+    )
 
 
 @pytest.mark.parametrize(

@@ -36,9 +36,9 @@ def test_a_damaged_record_is_refused_or_read(record: Record) -> None:
     decodes_or_is_refused(record)
 
 
-index_values = st.sampled_from([None, b"", b"ADD", b"COMMIT", b"text", b"text:0+1", b"7", b"\xff"]) | st.binary(
-    max_size=6
-)
+index_values = st.sampled_from(
+    [None, b"", b"ADD", b"COMMIT", b"text", b"text:0+1", b"7", b"\xff"]
+) | st.binary(max_size=6)
 anything = st.none() | st.binary(max_size=8)
 
 
@@ -49,7 +49,10 @@ anything = st.none() | st.binary(max_size=8)
     index=st.integers(0, 5),
     values=st.lists(index_values, min_size=5, max_size=5),
     more=st.lists(
-        st.tuples(st.sampled_from(["isthmus.tx", "isthmus.seq", "jms.types", "jms.a"]) | st.text(max_size=4), anything),
+        st.tuples(
+            st.sampled_from(["isthmus.tx", "isthmus.seq", "jms.types", "jms.a"]) | st.text(max_size=4),
+            anything,
+        ),
         max_size=4,
     ),
 )
@@ -144,7 +147,9 @@ def test_a_record_of_a_transaction_must_say_which_and_where(missing: str) -> Non
         layout.decode(COMMITTED._replace(headers=headers))
 
 
-@pytest.mark.parametrize("place", [None, b"", b"x", b"-1", b"1.0", b" 1", b"\xff", "٣".encode(), "²".encode()])
+@pytest.mark.parametrize(
+    "place", [None, b"", b"x", b"-1", b"1.0", b" 1", b"\xff", "٣".encode(), "²".encode()]
+)
 def test_a_place_in_a_transaction_must_be_a_number(place: bytes | None) -> None:
     with pytest.raises(DecodeError, match=r"isthmus\.seq is not a number"):
         layout.decode(with_header(COMMITTED, layout.SEQUENCE, place))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -35,8 +36,10 @@ def test_sessions_spread_over_all_partitions() -> None:
     assert {partition_of(f"session-{number}", 8) for number in range(200)} == set(range(8))
 
 
-def test_the_partition_of_a_session_never_changes_from_release_to_release() -> None:
-    assert [partition_of(session, 16) for session in ("", "s1", "öl")] == [0, 13, 7]
+def test_the_partition_of_a_session_is_the_same_in_every_release() -> None:
+    check_value_of_crc_32 = 0xCBF43926
+    assert partition_of("123456789", 1000) == check_value_of_crc_32 % 1000
+    assert partition_of("", 1000) == 0
 
 
 def test_a_place_reads_as_the_stable_id_of_what_is_published_from_it() -> None:
@@ -65,6 +68,7 @@ class Client:
         on_delivery(answer, delivered)
 
     def poll(self, timeout: float) -> int:
+        time.sleep(timeout / 100)  # as Kafka's client waits for answers, so that it keeps no core busy
         return 0
 
     def flush(self, timeout: float) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from isthmus.codecs.amqp.constructors import type_name
+from isthmus.codecs.amqp.constructors import CONSTRUCTORS, TYPES, type_name
 from isthmus.codecs.amqp.reader import Reader, malformed
 from isthmus.codecs.amqp.values import Symbol, ULong
 from isthmus.errors import DecodeError
@@ -37,6 +37,9 @@ _NAMES: Final = {
 }
 
 _TYPES: Final = ["list", "map", "map", "list", "map", "binary", "list", "*", "map"]
+
+_VALUE_TYPES: Final = bytes([CONSTRUCTORS[type][-1] if type != "*" else 0 for type in _TYPES])
+"""By section: the type of its value, as its widest constructor."""
 
 _SYMBOLS: Final[dict[object, int]] = {
     f"amqp:{name}:{type}": code for (code, name), type in zip(_NAMES.items(), _TYPES, strict=True)
@@ -103,22 +106,20 @@ def next_section(reader: Reader, previous: i64) -> i64:
         code = _section_code(reader.value(), pos)
     if code < 0x70 or code > 0x78:
         raise DecodeError(f"0x{code:02x} is not a section of a message", pos)
-    if code <= previous and (code != previous or not 0x75 <= code <= 0x76):
-        raise DecodeError(f"{_NAMES[code]} comes after {_NAMES[previous]}", pos)
-    if 0x75 <= previous <= 0x77 and code != previous and code != 0x78:
-        raise DecodeError(f"a body of {_NAMES[previous]} goes on with {_NAMES[code]}", pos)
-    if code == 0x77:
-        return code
+    if code <= previous or previous >= 0x75:
+        _check_order(code, previous, pos)
     kind: i64 = buf[reader.pos]
-    if code == 0x75:
-        if kind == 0xA0 or kind == 0xB0:
-            return code
-    elif code == 0x70 or code == 0x73 or code == 0x76:
-        if kind == 0xC0 or kind == 0xD0 or kind == 0x45:
-            return code
-    elif kind == 0xC1 or kind == 0xD1:
-        return code
-    raise DecodeError(f"{_NAMES[code]} is of type {type_name(kind)}", reader.pos)
+    if TYPES[kind] != _VALUE_TYPES[code - 0x70] and code != 0x77:
+        raise DecodeError(f"{_NAMES[code]} is of type {type_name(kind)}", reader.pos)
+    return code
+
+
+def _check_order(code: i64, previous: i64, pos: i64) -> None:
+    """Check a section that comes after one of a higher code, or after one of the body."""
+    if code < previous or (code == previous and not 0x75 <= code <= 0x76):
+        raise DecodeError(f"{_NAMES[code]} comes after {_NAMES[previous]}", pos)
+    if code != previous and code != 0x78:
+        raise DecodeError(f"a body of {_NAMES[previous]} goes on with {_NAMES[code]}", pos)
 
 
 def _section_code(descriptor: object, pos: i64) -> i64:

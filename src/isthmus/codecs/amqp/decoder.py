@@ -139,9 +139,11 @@ def read_annotations(reader: Reader) -> Annotations:
     """The map of annotations that the reader stands at."""
     result: dict[object, object] = {}
     outer = reader.end
+    buf = reader.buf
     count = _open_map(reader)
     for _ in range(count):
-        if TYPES[reader.buf[reader.pos]] not in (0xB3, 0xB1, 0x80):
+        code: i64 = buf[reader.pos]
+        if TYPES[code] not in (0xB3, 0xB1, 0x80):
             raise DecodeError("the key of an annotation is not a symbol", reader.pos)
         key = reader.value()
         result[key] = reader.value()
@@ -162,21 +164,19 @@ def read_application_properties(reader: Reader) -> dict[str, Any]:
     count = _open_map(reader)
     pos = reader.pos
     for _ in range(count):
-        stop: i64 = pos + 2
+        start = pos + 2
         if buf[pos] == 0xA1:
-            stop += buf[pos + 1]
-            name = buf[pos + 2 : stop].decode("utf-8")
+            pos = start + buf[pos + 1]
+            name = buf[start:pos].decode("utf-8")
         else:
             reader.pos = pos
             name = reader.text()
-            stop = reader.pos
-        pos = stop
+            pos = reader.pos
         code: i64 = buf[pos]
         if code == 0xA1:
-            stop = pos + 2
-            stop += buf[pos + 1]
-            result[name] = buf[pos + 2 : stop].decode("utf-8")
-            pos = stop
+            start = pos + 2
+            pos = start + buf[pos + 1]
+            result[name] = buf[start:pos].decode("utf-8")
             continue
         if code >= 0xC0 or code == 0x45 or TYPES[code] == 0:
             raise DecodeError(f"a property has a value of type {type_name(code)}", pos)

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 _NO_HEADER: Final = MessageHeader()
 _NO_PROPERTIES: Final = MessageProperties()
 
+_make: Final = cast(Any, tuple.__new__)
+"""Makes a named tuple in half the time that its class takes."""
+
 _HEADER_TYPES: Final[dict[type, HeaderType]] = {
     bool: HeaderType.BOOLEAN,
     Byte: HeaderType.BYTE,
@@ -109,7 +112,7 @@ def index(data: bytes) -> Index:
 
 
 def _make_texts(properties: dict[str, Any]) -> dict[str, HeaderType]:
-    """Put the text of a header in place of every value, and return the types of those that were no strings."""
+    """Put the text of a header in place of every value; return the types of those that were no strings."""
     types: dict[str, HeaderType] = {}
     for name, value in properties.items():
         if type(value) is not str:
@@ -139,4 +142,4 @@ def _span(reader: Reader) -> Span:
         start += 2
     elif code == 0xB0 or code == 0xB1:
         start += 5
-    return Span(start, reader.pos - start)
+    return cast(Span, _make(Span, (start, reader.pos - start)))

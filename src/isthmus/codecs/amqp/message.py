@@ -11,7 +11,7 @@ from isthmus.codecs.amqp.encoder import encode_sections
 from isthmus.codecs.amqp.sections import Body, MessageHeader, MessageProperties
 
 
-class AmqpMessage(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class AmqpMessage(msgspec.Struct, frozen=True, eq=False):
     """The sections of a message; those that are None are not there.
 
     Two messages are equal when their most compact encodings are: the types of values and the order of maps
@@ -31,17 +31,7 @@ class AmqpMessage(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     @classmethod
     def decode(cls, data: bytes) -> Self:
         """The message that these bytes encode. Raises `DecodeError` for any that are not one message."""
-        header, delivery, annotations, properties, application, body, footer = decode_sections(data)
-        return cls(
-            header=header,
-            delivery_annotations=delivery,
-            message_annotations=annotations,
-            properties=properties,
-            application_properties=application,
-            body=body,
-            footer=footer,
-            original=data,
-        )
+        return cls(*decode_sections(data), data)
 
     def encode(self) -> bytes:
         """The most compact encoding. Raises `EncodeError` for a value that its type cannot hold."""

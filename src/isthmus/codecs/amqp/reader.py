@@ -69,6 +69,8 @@ _OCTETS: Final[list[list[object]]] = [
 
 _float = struct.Struct(">f").unpack_from
 _double = struct.Struct(">d").unpack_from
+_signed_64 = struct.Struct(">q").unpack_from
+_unsigned_64 = struct.Struct(">Q").unpack_from
 
 _SYMBOLS_KEPT: Final = 1024
 _symbols: dict[bytes, Symbol] = {}
@@ -94,18 +96,24 @@ class Reader:
 
     def value(self) -> object:
         """The next value, whatever its type."""
+        buf = self.buf
         pos = self.pos
-        code: i64 = self.buf[pos]
+        code: i64 = buf[pos]
         if code == 0xA1:
             return self.text()
+        if code == 0xA3:
+            start = pos + 2
+            stop: i64 = start + buf[pos + 1]
+            if stop > self.end:
+                raise DecodeError("a symbol is longer than what it lies in", start)
+            self.pos = stop
+            return symbol(buf[start:stop])
         self.pos = pos + 1
         if code == 0x40:
             return None
         if code == 0:
             return self._described()
-        if code == 0xA3:
-            return self._sized(code)
-        return self.data(code)
+        return self._sized(code) if code >= 0xA0 else self.data(code)
 
     def text(self) -> str:
         """The next value, which must be a string."""
@@ -215,19 +223,15 @@ class Reader:
         buf = self.buf
         pos = self.pos
         if code < 0x90:
-            low = u32(buf, pos + 4)
-            high = u32(buf, pos)
+            if pos + 8 > self.end:
+                raise DecodeError(f"a {type_name(code)} is cut off", pos)
             self.pos = pos + 8
-            if code == 0x80:
-                upper: int = high  # not machine words: these would overflow
-                lower: int = low
-                return ULong(upper << 32 | lower)
-            if high >= 0x8000_0000:
-                high -= 0x1_0000_0000
             if code == 0x83:
-                return Timestamp(high << 32 | low)
+                return Timestamp(_signed_64(buf, pos)[0])
             if code == 0x81:
-                return high << 32 | low
+                return _signed_64(buf, pos)[0]
+            if code == 0x80:
+                return ULong(_unsigned_64(buf, pos)[0])
             if code == 0x82:
                 return _double(buf, pos)[0]
             if code == 0x84:
@@ -282,16 +286,13 @@ class Reader:
         """Enter a list, map or array, and return how many values it says it has."""
         buf = self.buf
         pos = self.pos
-        stop: i64
         count: i64
-        width: i64 = _WIDTHS[code]
-        if width == _SIZE_8:
-            stop = pos + 1
-            size: i64 = buf[pos]
-            stop += size
+        stop: i64
+        if code in (0xC0, 0xC1, 0xE0):
+            stop = pos + 1 + buf[pos]
             count = buf[pos + 1]
             pos += 2
-        elif width == _SIZE_32:
+        elif code in (0xD0, 0xD1, 0xF0):
             stop = pos + 4 + u32(buf, pos)
             count = u32(buf, pos + 4)
             pos += 8
@@ -299,11 +300,12 @@ class Reader:
             raise DecodeError(type_name(code), pos - 1)
         if stop > self.end or pos > stop:
             raise DecodeError(f"the size of a {type_name(code)} is wrong", self.pos)
-        if code < 0xE0 and count > stop - pos:
+        if count > stop - pos and code < 0xE0:
             raise DecodeError(f"a {type_name(code)} of {count} values has {stop - pos} bytes", self.pos)
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
+        depth = self.depth + 1
+        if depth > MAX_DEPTH:
             raise DecodeError(f"values are nested more than {MAX_DEPTH} deep", self.pos)
+        self.depth = depth
         self.pos = pos
         self.end = stop
         return count

@@ -41,8 +41,7 @@ _CODEC_NAMES = {
 
 
 class BridgeHeader(
-    msgspec.Struct,
-    metaclass=CheckedStruct,
+    CheckedStruct,
     rename=_CODEC_NAMES,
     kw_only=True,
     omit_defaults=True,
@@ -85,21 +84,26 @@ class BridgeHeader(
     original_length: Int32 = 0
     reply_to_channel: str = ""
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    @staticmethod
+    def fit(name: str, value: Any) -> Any:
+        """The value as the field of that name holds it. Raises `EncodeError` if it cannot be written."""
         kind = KINDS.get(name)
-        if kind is int and isinstance(value, int) and not isinstance(value, bool):
-            if not -(2**31) <= value < 2**31:
+        if kind is int:
+            if isinstance(value, int) and not isinstance(value, bool):
+                if -(2**31) <= value < 2**31:
+                    return int(value)
                 raise EncodeError(
                     f"{value} is out of range for header field {name}: -2147483648 to 2147483647"
                 )
-            value = int(value)
-        elif kind is str and isinstance(value, str):
-            value = str(value) or ""
+        # Of what is empty, msgspec leaves out only the very object that is the default.
+        elif kind is str:
+            if isinstance(value, str):
+                return str(value) or ""
         elif kind is bytes and isinstance(value, bytes | bytearray | memoryview):
-            value = bytes(value) or b""  # msgspec leaves out what is this very object, not what equals it
-        elif kind is not None:
-            raise EncodeError(f"header field {name} takes {kind.__name__}, not {type(value).__name__}")
-        super().__setattr__(name, value)
+            return bytes(value) or b""
+        if kind is None:
+            return value  # the struct itself refuses fields that it does not have
+        raise EncodeError(f"header field {name} takes {kind.__name__}, not {type(value).__name__}")
 
 
 FIELDS: Final = msgspec.structs.fields(BridgeHeader)

@@ -55,8 +55,7 @@ _LONGEST_BODY_SHOWN: Final = 64
 
 
 class BridgeMessage(
-    msgspec.Struct,
-    metaclass=CheckedStruct,
+    CheckedStruct,
     omit_defaults=True,
     forbid_unknown_fields=True,
     eq=False,
@@ -166,19 +165,22 @@ class BridgeMessage(
     def _properties(self) -> Properties:
         held = self._held
         if type(held) is Raw:
-            held = self._held = from_canonical(bytes(held))
+            held = from_canonical(bytes(held))
+            msgspec.Struct.__setattr__(self, "_held", held)  # which needs no check
         return held
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    @staticmethod
+    def fit(name: str, value: Any) -> Any:
+        """The value as the field of that name holds it. Raises `EncodeError` if it cannot be written."""
+        if name == "_held" and type(value) not in (Raw, dict):
+            raise EncodeError("properties are set with set_property")
+        if name == "header" and type(value) is not BridgeHeader:
+            raise EncodeError(f"a header is a BridgeHeader, not {type(value).__name__}")
         if name == "body":
             if not isinstance(value, bytes | bytearray | memoryview):
                 raise EncodeError(f"a body is bytes, not {type(value).__name__}")
-            value = bytes(value) or b""  # the very object that is left out when encoding
-        elif name == "header" and type(value) is not BridgeHeader:
-            raise EncodeError(f"a header is a BridgeHeader, not {type(value).__name__}")
-        elif name == "_held" and type(value) not in (Raw, dict):
-            raise EncodeError("properties are set with set_property")
-        super().__setattr__(name, value)
+            return bytes(value) or b""  # of what is empty, msgspec leaves out only the very default
+        return value
 
     def __eq__(self, other: object) -> bool:
         """Equal messages have the same encoding but for the order of properties. A NaN equals itself here."""
@@ -194,7 +196,8 @@ class BridgeMessage(
         if len(self.body) > _LONGEST_BODY_SHOWN:
             body += f"… ({len(self.body)} bytes)"
         properties = ", ".join(
-            f"{name!r}: {type.name.lower()} {value!r}" for name, (type, value) in self.properties.items()
+            f"{name!r}: {property.type.name.lower()} {property.value!r}"
+            for name, property in self.properties.items()
         )
         return f"BridgeMessage(body={body}, header={self.header!r}, properties={{{properties}}})"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -31,14 +31,14 @@ class PropertyType(IntEnum):
 
 
 STRING, INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOL, BYTES, NULL = map(int, PropertyType)
-"""The same as plain numbers: to look up and compare an Enum's members takes longer than to read a property."""
+"""The same as plain numbers: looking up and comparing an Enum's members takes longer than all the rest."""
 
 TYPES: Final = {int(type): type for type in PropertyType}
 
 PropertyValue = str | int | float | bool | bytes | None
 
 
-class Property(NamedTuple):
+class Property(msgspec.Struct, frozen=True, gc=False):
     """A property as it is handed out."""
 
     type: PropertyType
@@ -188,9 +188,8 @@ def received(name: str, type: int, value: object) -> WireProperty:
 def from_canonical(wire: bytes) -> Properties:
     """The properties out of bytes that `canonical.is_canonical` has found to be in order."""
     properties = _READ(wire)
-    for property in properties.values():
-        if property.type == FLOAT32:
-            property.value = _single(property.value)
+    for single in [property for property in properties.values() if property.type == FLOAT32]:
+        single.value = _single(single.value)
     return properties
 
 

@@ -1,0 +1,128 @@
+"""The monitor over real HTTP, on this machine."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+
+from isthmus.errors import HardFailure
+from isthmus.routing.counts import BatchCounts, RouteCounts
+from isthmus.routing.plan import Outcome
+from isthmus.telemetry.http import Monitor
+from isthmus.telemetry.metrics import RouterMetrics
+
+
+class Answer(NamedTuple):
+    status: int
+    kind: str
+    body: str
+
+
+class Bridge:
+    """A monitor, and the health that it reports."""
+
+    def __init__(self) -> None:
+        self.wrong: dict[str, str] = {}
+        metrics = RouterMetrics("b", ["<orders & co>"])
+        metrics.add(BatchCounts([RouteCounts(3, 1, 60, 3)], {Outcome.PUBLISHED: 3, Outcome.SKIPPED: 1}))
+        self.monitor = Monitor("127.0.0.1", 0, metrics, lambda: self.wrong)
+
+    def get(self, path: str, method: str = "GET") -> Answer:
+        with closing(HTTPConnection(urlsplit(self.monitor.url).netloc, timeout=5)) as connection:
+            connection.request(method, path)
+            response = connection.getresponse()
+            return Answer(response.status, response.headers["Content-Type"], response.read().decode())
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Bridge]:
+    bridge = Bridge()
+    with bridge.monitor:
+        yield bridge
+
+
+@pytest.fixture
+def bridge(running: Bridge) -> Bridge:
+    running.wrong = {}
+    return running
+
+
+def test_prometheus_finds_the_metrics(bridge: Bridge) -> None:
+    status, kind, body = bridge.get("/metrics")
+    assert status == 200
+    assert kind.startswith("text/plain")
+    assert 'isthmus_routing_success_rate_total{bridge="b"} 3.0' in body.splitlines()
+    assert 'isthmus_routing_failure_rate_total{bridge="b"} 1.0' in body.splitlines()
+
+
+def test_a_healthy_bridge_is_up(bridge: Bridge) -> None:
+    status, kind, body = bridge.get("/healthz")
+    assert (status, kind) == (200, "application/json")
+    assert json.loads(body) == {"status": "up", "problems": {}}
+
+
+def test_health_tells_the_truth_when_a_part_is_down(bridge: Bridge) -> None:
+    bridge.wrong = {"router": "the router has stopped"}
+    status, _, body = bridge.get("/healthz")
+    assert status == 503
+    assert json.loads(body) == {"status": "down", "problems": {"router": "the router has stopped"}}
+
+
+def test_the_page_shows_routes_and_outcomes(bridge: Bridge) -> None:
+    status, kind, body = bridge.get("/")
+    assert status == 200
+    assert kind.startswith("text/html")
+    assert "<td>3</td><td>1</td><td>20.0 ms</td>" in body
+    assert "<td>published</td><td>3</td>" in body
+    assert "Isthmus: up" in body
+
+
+def test_the_page_escapes_what_it_shows(bridge: Bridge) -> None:
+    bridge.wrong = {"router": "<script>alert(1)</script>"}
+    body = bridge.get("/").body
+    assert "&lt;orders &amp; co&gt;" in body
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in body
+    assert "<script>" not in body
+    assert "<orders" not in body
+    assert "Isthmus: down" in body
+
+
+def test_a_query_makes_no_difference(bridge: Bridge) -> None:
+    assert bridge.get("/healthz?verbose=1").status == 200
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/metrics/", "/healthz/x", "/favicon.ico"])
+def test_there_is_nothing_else(bridge: Bridge, path: str) -> None:
+    assert bridge.get(path).status == 404
+
+
+def test_nothing_can_be_posted(bridge: Bridge) -> None:
+    assert bridge.get("/metrics", "POST").status == 501
+
+
+def test_a_port_that_is_taken_is_a_hard_failure() -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(HardFailure, match=f"cannot listen on 127.0.0.1:{port}") as caught:
+            Monitor("127.0.0.1", port, RouterMetrics("b", []), dict)
+    assert "monitor.port" in caught.value.remedy
+
+
+def test_an_address_of_another_machine_is_a_hard_failure() -> None:
+    with pytest.raises(HardFailure, match=r"cannot listen on 192\.0\.2\.1:0"):
+        Monitor("192.0.2.1", 0, RouterMetrics("b", []), dict)
+
+
+def test_a_closed_monitor_answers_no_more() -> None:
+    bridge = Bridge()
+    assert bridge.get("/healthz").status == 200
+    bridge.monitor.close()
+    with pytest.raises(ConnectionRefusedError):
+        bridge.get("/healthz")
