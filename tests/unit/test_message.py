@@ -40,7 +40,8 @@ EDGES: dict[HeaderType, list[tuple[HeaderValue, str]]] = {
     T.DECIMAL32: [(b"\x00\x01\x02\x03", "AAECAw==")],
     T.DECIMAL64: [(bytes(8), "AAAAAAAAAAA=")],
     T.DECIMAL128: [(bytes(16), "AAAAAAAAAAAAAAAAAAAAAA==")],
-} | {type: [(edge, str(edge)) for edge in (low, 0, high)] for type, (low, high) in INTEGER_RANGES.items()}
+    **{type: [(edge, str(edge)) for edge in (low, 0, high)] for type, (low, high) in INTEGER_RANGES.items()},
+}
 
 
 def test_no_type_is_left_out_of_this_file() -> None:

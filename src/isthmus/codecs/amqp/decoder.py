@@ -99,6 +99,7 @@ def read_properties(reader: Reader) -> MessageProperties:
 
 
 def _read_fields(reader: Reader, types: bytes) -> list[Any]:
+    """The fields of a section, checked for their types. Short strings are read in place: see below."""
     buf = reader.buf
     fields: list[Any] = []
     code: i64 = buf[reader.pos]
@@ -116,9 +117,13 @@ def _read_fields(reader: Reader, types: bytes) -> list[Any]:
             pos += 1
             fields.append(None)
             continue
-        type: i64 = TYPES[code]
         due: i64 = types[place]
-        if type != due and not _passes_for(type, due):
+        if code == 0xA1 and due >= 0xB1:
+            start = pos + 2
+            pos = start + buf[pos + 1]
+            fields.append(buf[start:pos].decode("utf-8"))
+            continue
+        if TYPES[code] != due and not _passes_for(TYPES[code], due):
             raise DecodeError(f"field {place} of a section is of type {type_name(code)}", pos)
         reader.pos = pos
         fields.append(reader.value())
@@ -129,7 +134,7 @@ def _read_fields(reader: Reader, types: bytes) -> list[Any]:
 
 
 def _passes_for(type: i64, due: i64) -> bool:
-    """Whether a value of one type may stand where another is due."""
+    """Whether a value of one type may stand where another is due, which is text or any id."""
     if due == 0xFF:
         return type in (0xB1, 0x98, 0x80, 0xB0)
     return type in (0xB1, 0xB3) and due in (0xB1, 0xB3)
@@ -138,30 +143,32 @@ def _passes_for(type: i64, due: i64) -> bool:
 def read_annotations(reader: Reader) -> Annotations:
     """The map of annotations that the reader stands at."""
     result: dict[object, object] = {}
-    outer = reader.end
     buf = reader.buf
-    count = _open_map(reader)
+    outer = reader.end
+    reader.pos += 1
+    count = reader.open(buf[reader.pos - 1]) >> 1
     for _ in range(count):
-        code: i64 = buf[reader.pos]
-        if TYPES[code] not in (0xB3, 0xB1, 0x80):
+        if TYPES[buf[reader.pos]] not in (0xB3, 0xB1, 0x80):
             raise DecodeError("the key of an annotation is not a symbol", reader.pos)
         key = reader.value()
         result[key] = reader.value()
     reader.close(outer)
-    _check_unique(reader, result, count)
+    if len(result) != count:
+        raise DecodeError("an annotation is there twice", reader.pos)
     return cast(Annotations, result)
 
 
 def read_application_properties(reader: Reader) -> dict[str, Any]:
     """The application properties that the reader stands at.
 
-    Short strings, as nearly all of them are, are read in place. One that is too long shows in the end, when
-    the map does not end where it should.
+    Short strings, as nearly all of them are, are read in place. That one is too long shows when the map does
+    not end where it should.
     """
     result: dict[str, Any] = {}
     buf = reader.buf
     outer = reader.end
-    count = _open_map(reader)
+    reader.pos += 1
+    count = reader.open(buf[reader.pos - 1]) >> 1
     pos = reader.pos
     for _ in range(count):
         start = pos + 2
@@ -185,24 +192,9 @@ def read_application_properties(reader: Reader) -> dict[str, Any]:
         pos = reader.pos
     reader.pos = pos
     reader.close(outer)
-    _check_unique(reader, result, count)
-    return result
-
-
-def _open_map(reader: Reader) -> i64:
-    """Enter the map that the reader stands at, and return how many pairs it says it has."""
-    code: i64 = reader.buf[reader.pos]
-    reader.pos += 1
-    count = reader.open(code)
-    if count & 1:
-        raise DecodeError("a map has a key without a value", reader.pos)
-    return count >> 1
-
-
-def _check_unique(reader: Reader, result: dict[Any, Any], count: i64) -> None:
-    """Check that no key of a map hid another one of the same name."""
     if len(result) != count:
-        raise DecodeError("the same key is twice in a section", reader.pos)
+        raise DecodeError("a property is there twice", pos)
+    return result
 
 
 def _body(code: i64, content: list[object]) -> Body | None:

@@ -302,6 +302,8 @@ class Reader:
             raise DecodeError(f"the size of a {type_name(code)} is wrong", self.pos)
         if count > stop - pos and code < 0xE0:
             raise DecodeError(f"a {type_name(code)} of {count} values has {stop - pos} bytes", self.pos)
+        if count & 1 and code in (0xC1, 0xD1):
+            raise DecodeError("a map has a key without a value", self.pos)
         depth = self.depth + 1
         if depth > MAX_DEPTH:
             raise DecodeError(f"values are nested more than {MAX_DEPTH} deep", self.pos)
@@ -318,8 +320,6 @@ class Reader:
         self.depth -= 1
 
     def _map(self, count: i64) -> object:
-        if count & 1:
-            raise DecodeError("a map has a key without a value", self.pos)
         result: dict[object, object] = {}
         for _ in range(count >> 1):
             key = self.value()
@@ -374,11 +374,8 @@ class Reader:
 
 def u32(buf: bytes, pos: i64) -> i64:
     """The unsigned 32-bit number at a position."""
-    first: i64 = buf[pos]
-    second: i64 = buf[pos + 1]
-    third: i64 = buf[pos + 2]
-    fourth: i64 = buf[pos + 3]
-    return first << 24 | second << 16 | third << 8 | fourth
+    high: i64 = buf[pos]
+    return (high << 24) + (buf[pos + 1] << 16) + (buf[pos + 2] << 8) + buf[pos + 3]
 
 
 def symbol(data: bytes) -> Symbol:
