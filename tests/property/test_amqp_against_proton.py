@@ -40,7 +40,7 @@ from isthmus.codecs.amqp import (
 
 proton = pytest.importorskip("proton", reason="python-qpid-proton, the peer of these tests, is not installed")
 
-EXAMPLES = 400
+EXAMPLES = 600
 
 TO_PROTON = {
     UByte: proton.ubyte,

@@ -43,6 +43,12 @@ def test_what_is_not_a_map_is_refused(data: bytes) -> None:
         BridgeMessage.decode(data)
 
 
+@pytest.mark.parametrize("data", ["text", 5, None, [0x80]])
+def test_what_is_not_bytes_at_all_is_a_type_error(data: object) -> None:
+    with pytest.raises(TypeError):
+        BridgeMessage.decode(data)
+
+
 @pytest.mark.parametrize(
     "message",
     [

@@ -30,7 +30,7 @@ def decodes_or_is_refused(record: Record) -> None:
     entry.message.body.slice(entry.message.value)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(strategies.damaged_records())
 def test_a_damaged_record_is_refused_or_read(record: Record) -> None:
     decodes_or_is_refused(record)

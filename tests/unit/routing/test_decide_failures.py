@@ -213,7 +213,7 @@ any_plan = st.builds(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(any_plan, any_record)
 def test_every_record_has_one_outcome_and_is_never_lost_in_silence(
     by: RoutingPlan, placed: tuple[str, Record]

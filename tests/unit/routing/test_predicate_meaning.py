@@ -127,7 +127,7 @@ def test_terms_are_joined() -> None:
     assert holds("!(msg.address==other) && exists(msg.header.region)", of=sent)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(strategies.predicates, strategies.messages())
 def test_there_are_two_truth_values(predicate: Predicate, sent: Message) -> None:
     holds = matches(predicate, sent)

@@ -44,7 +44,7 @@ def test_a_pattern_that_java_refuses_is_refused(pattern: str) -> None:
     assert caught.value.column == 15
 
 
-@pytest.mark.parametrize("pattern", ["[a&&b]", r"a\Z", r"\v", r"[\v]"])
+@pytest.mark.parametrize("pattern", ["[a&&b]", r"a\Z", r"\v", r"[\v]", r"\0377", r"\101"])
 def test_a_pattern_that_java_reads_otherwise_is_refused(pattern: str) -> None:
     with pytest.raises(PredicateError) as caught:
         pattern_of(pattern)
@@ -70,7 +70,6 @@ def test_a_pattern_that_java_reads_otherwise_is_refused(pattern: str) -> None:
         r"\Aa",
         r"\bx\b",
         r"\\Z",
-        r"\07",
         "a&&b",
         "a*+(?>b)",
         "a}",

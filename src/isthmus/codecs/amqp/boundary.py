@@ -38,8 +38,9 @@ _NAMES: Final = {
 
 _TYPES: Final = ["list", "map", "map", "list", "map", "binary", "list", "*", "map"]
 
-_VALUE_TYPES: Final = bytes([CONSTRUCTORS[type][-1] if type != "*" else 0 for type in _TYPES])
-"""By section: the type of its value, as its widest constructor."""
+_DUE: Final = [CONSTRUCTORS[type][-1] if type != "*" else 0xFF for type in _TYPES]
+_VALUE_TYPES: Final = bytes(0x70) + bytes(_DUE) + bytes(0x100 - 0x79)
+"""By section: the type of its value, as its widest constructor; 0 for what is no section."""
 
 _SYMBOLS: Final[dict[object, int]] = {
     f"amqp:{name}:{type}": code for (code, name), type in zip(_NAMES.items(), _TYPES, strict=True)
@@ -104,18 +105,19 @@ def next_section(reader: Reader, previous: i64) -> i64:
     else:
         reader.pos = pos + 1
         code = _section_code(reader.value(), pos)
-    if code < 0x70 or code > 0x78:
-        raise DecodeError(f"0x{code:02x} is not a section of a message", pos)
-    if code <= previous or previous >= 0x75:
-        _check_order(code, previous, pos)
+    due: i64 = _VALUE_TYPES[code]
+    if code <= previous or previous >= 0x75 or due == 0:
+        _check_place(code, previous, pos)
     kind: i64 = buf[reader.pos]
-    if TYPES[kind] != _VALUE_TYPES[code - 0x70] and code != 0x77:
+    if TYPES[kind] != due and code != 0x77:
         raise DecodeError(f"{_NAMES[code]} is of type {type_name(kind)}", reader.pos)
     return code
 
 
-def _check_order(code: i64, previous: i64, pos: i64) -> None:
-    """Check a section that comes after one of a higher code, or after one of the body."""
+def _check_place(code: i64, previous: i64, pos: i64) -> None:
+    """Check a section that is unknown, does not come after one of a lower code, or comes after the body."""
+    if code not in _NAMES:
+        raise DecodeError(f"0x{code:02x} is not a section of a message", pos)
     if code < previous or (code == previous and not 0x75 <= code <= 0x76):
         raise DecodeError(f"{_NAMES[code]} comes after {_NAMES[previous]}", pos)
     if code != previous and code != 0x78:

@@ -47,7 +47,7 @@ _NO_HEADER: Final = MessageHeader()
 _NO_PROPERTIES: Final = MessageProperties()
 
 _make: Final = cast(Any, tuple.__new__)
-"""Makes a named tuple in half the time that its class takes."""
+"""Makes a named tuple faster than its class does."""
 
 _HEADER_TYPES: Final[dict[type, HeaderType]] = {
     bool: HeaderType.BOOLEAN,

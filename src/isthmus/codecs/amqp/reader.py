@@ -5,9 +5,9 @@ values of `isthmus.codecs.amqp.values`.
 
 Guaranteed of any input: the work is linear in its length, nesting deeper than `MAX_DEPTH` is refused, and
 nothing is raised but `DecodeError`, by the functions that stand at the module's edge. Inside, reading a byte
-outside the buffer raises ``IndexError`` and bad text ``UnicodeDecodeError``, which `malformed` turns into it:
-the interpreter checks those bounds anyway, and checking them twice cost a fifth of the plain form's speed.
-Every slice is checked against the end of the value that it lies in.
+outside the buffer raises ``IndexError`` and bad text ``UnicodeDecodeError``, which `malformed` turns into it,
+so that bounds which Python checks anyway are not checked twice. A slice never raises: its end is checked
+against that of the value that it lies in.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _OCTETS: Final[list[list[object]]] = [
     [n - (n >> 7 << 8) for n in range(256)],
     [False, True],
 ]
-"""The values of the constructors 50 to 56, by their one byte: to make one costs more than to read it."""
+"""The values of the constructors 50 to 56, by their one byte, made once."""
 
 _float = struct.Struct(">f").unpack_from
 _double = struct.Struct(">d").unpack_from
@@ -113,7 +113,9 @@ class Reader:
             return None
         if code == 0:
             return self._described()
-        return self._sized(code) if code >= 0xA0 else self.data(code)
+        if code >= 0x80:
+            return self._sized(code) if code >= 0xA0 else self._wide(code)
+        return self.data(code)
 
     def text(self) -> str:
         """The next value, which must be a string."""

@@ -68,7 +68,7 @@ def _with_octet(code: int) -> list[bytes]:
     return [bytes((code, octet)) for octet in range(256)]
 
 
-# A constructor and the one byte that follows it, made once: to look one up costs a tenth of making it.
+# A constructor and the one byte that follows it, made once.
 _STR8: Final = _with_octet(0xA1)
 _SYM8: Final = _with_octet(0xA3)
 _VBIN8: Final = _with_octet(0xA0)

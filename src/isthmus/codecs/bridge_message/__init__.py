@@ -14,9 +14,8 @@ Reading takes what the bridge's Go and Java helpers write, in all their dialects
 are a `DecodeError`, found by `BridgeMessage.decode` itself, in time linear in their number.
 """
 
-from isthmus.codecs.bridge_message import canonical as _canonical
 from isthmus.codecs.bridge_message.header import BridgeHeader
-from isthmus.codecs.bridge_message.message import BridgeMessage
+from isthmus.codecs.bridge_message.message import COMPILED, BridgeMessage
 from isthmus.codecs.bridge_message.properties import (
     NoSuchProperty,
     Property,
@@ -24,9 +23,6 @@ from isthmus.codecs.bridge_message.properties import (
     PropertyValue,
     WrongPropertyType,
 )
-
-COMPILED: bool = not _canonical.__file__.endswith(".py")
-"""Whether the compiled form is running."""
 
 __all__ = [
     "COMPILED",

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
 else:
     Held = Raw  # what the decoder is to put there
 
-_SCANS: Final = not canonical.__file__.endswith(".py")  # uncompiled, the scan takes longer than the reading
+COMPILED: Final = not canonical.__file__.endswith(".py")
+"""Whether the compiled form is running. Without it, the scan would take longer than reading the properties."""
 
 _LONGEST_BODY_SHOWN: Final = 64
 
@@ -71,13 +72,13 @@ class BridgeMessage(
     def decode(data: bytes) -> BridgeMessage:
         """The message that these bytes are. Raises `DecodeError` if they are none, and nothing else."""
         if type(data) is not bytes:
-            data = bytes(data)  # properties that stay encoded must not change with their buffer
+            data = bytes(memoryview(data))  # properties that stay encoded must not change with their buffer
         try:
             message = _DECODE(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return BridgeMessage(*tolerant.read(data))
         held = message._held
-        if type(held) is Raw and not (_SCANS and is_canonical(bytes(held))):
+        if type(held) is Raw and not (COMPILED and is_canonical(bytes(held))):
             message._held = tolerant.read_properties(held)
         return message
 

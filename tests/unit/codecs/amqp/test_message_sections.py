@@ -234,7 +234,7 @@ NOT_ITS_CONTENT = {
     "a message-id that is a list": ("005373 c0 02 01 45", "field 0"),
     "a user-id that is a string": ("005373 c0 05 02 40 a1 01 61", "field 1"),
     "a creation-time that is a long": ("005373 c0 0c 0a 40 40 40 40 40 40 40 40 40 55 01", "field 9"),
-    "a field that reaches beyond its section": ("005373 c0 03 01 a1 04 61626364", "longer"),
+    "a field that reaches beyond its section": ("005373 c0 03 01 a1 04 61626364", "size"),
     "an annotation under an int": ("005372 c1 04 02 54 01 40", "key of an annotation"),
     "the same annotation twice": ("005372 c1 09 04 a3 01 61 40 a3 01 61 40", "twice"),
     "an annotation without a value": ("005372 c1 04 01 a3 01 61", "without a value"),

@@ -1,0 +1,170 @@
+"""A bridge as its user sees it: started, sent to, looked at, stopped, started again."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import signal
+import urllib.request
+from pathlib import Path
+
+from tests.cli.conftest import QUICKSTART, Running, isthmus
+from tests.polling import eventually
+
+from isthmus.embedded.kafka import find_running
+
+
+def _monitor(bridge: Running) -> str:
+    found = re.search(r"monitor (http://\S+)", bridge.printed())
+    assert found
+    return found[1]
+
+
+def _get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return str(answer.read().decode())
+
+
+def _received(bridge: Running, topic: str) -> list[dict[str, object]]:
+    done = isthmus("receive", "--topic", topic, "--json", QUICKSTART, folder=bridge.folder)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_a_message_that_is_sent_arrives_with_key_headers_and_types(bridge: Running) -> None:
+    sent = isthmus(
+        *("send", "--address", "orders", "-H", "JMSCorrelationID=c-7", "-H", "region=EU"),
+        *("-p", "amount:int=42", "--body", "grüß dich", QUICKSTART),
+        folder=bridge.folder,
+    )
+    assert sent.returncode == 0, sent.stderr
+    place = sent.stdout.strip()
+    assert re.fullmatch(r"isthmus\.quickstart\.journal:\d:\d+", place)
+
+    def arrived() -> list[dict[str, object]]:
+        return [
+            record for record in _received(bridge, "orders-eu") if ["isthmus.id", place] in record["headers"]
+        ]
+
+    eventually(arrived, timeout_s=60)
+    [record] = arrived()
+    assert (record["key"], record["value"]) == ("c-7", "grüß dich")
+    headers = dict(record["headers"])  # type: ignore[call-overload]
+    assert (headers["jms.amount"], headers["jms.CorrelationId"]) == ("42", "c-7")
+    assert "amount=int;" in headers["jms.types"]
+    assert headers["jmsbridge.origin"] == "quickstart"
+
+
+def test_receive_shows_records_readably(bridge: Running) -> None:
+    isthmus(
+        "send",
+        "-a",
+        "orders",
+        "-p",
+        "n:long=5",
+        "--lines",
+        QUICKSTART,
+        folder=bridge.folder,
+        given=b"one\ntwo\n",
+    )
+    eventually(lambda: len(_received(bridge, "orders-other")) >= 2, timeout_s=60)
+    shown = isthmus(
+        "receive", "--topic", "orders-other", "--count", "1", QUICKSTART, folder=bridge.folder
+    ).stdout
+    assert re.search(r"^orders-other:\d:0  key ID:", shown)
+    assert re.search(r"jms\.n 5  long", shown)
+
+
+def test_the_journal_can_be_read_and_filtered(bridge: Running) -> None:
+    for amount in (1, 1000):
+        isthmus(
+            "send",
+            "-a",
+            "ledger",
+            "-p",
+            f"amount:int={amount}",
+            "-b",
+            str(amount),
+            QUICKSTART,
+            folder=bridge.folder,
+        )
+    where = "msg.address==ledger && msg.header.amount>10"
+    done = isthmus("journal", "--where", where, "--json", QUICKSTART, folder=bridge.folder)
+    assert [json.loads(line)["body"] for line in done.stdout.splitlines()] == ["1000"]
+    wrong = isthmus("journal", "--where", "msg.adress==x", QUICKSTART, folder=bridge.folder)
+    assert wrong.returncode == 1
+    assert "^" in wrong.stderr
+
+
+def test_binary_bodies_and_files_survive(bridge: Running, tmp_path: Path) -> None:
+    content = bytes(range(256)) * 40
+    (tmp_path / "body").write_bytes(content)
+    isthmus("send", "-a", "orders/binary", "--file", tmp_path / "body", QUICKSTART, folder=bridge.folder)
+
+    encoded = {"base64": base64.b64encode(content).decode()}
+    eventually(lambda: encoded in [each["value"] for each in _received(bridge, "orders-other")], timeout_s=60)
+
+
+def test_the_monitor_tells_metrics_and_health(bridge: Running) -> None:
+    monitor = _monitor(bridge)
+    metrics = _get(f"{monitor}/metrics")
+    for name in ("latency_avg_seconds", "success_rate_total", "failure_rate_total"):
+        assert f'isthmus_routing_{name}{{bridge="quickstart"}}' in metrics
+        assert f'isthmus_route_{name}{{bridge="quickstart",route="eu-orders"}}' in metrics
+    assert json.loads(_get(f"{monitor}/healthz")) == {"status": "up", "problems": {}}
+    assert "eu-orders" in _get(monitor)
+
+
+def test_a_second_bridge_in_the_same_folder_is_refused(bridge: Running) -> None:
+    done = isthmus("run", QUICKSTART, folder=bridge.folder)
+    assert done.returncode == 3
+    assert "what to do:" in done.stderr
+
+
+def test_without_a_bridge_the_error_says_what_to_do(tmp_path: Path) -> None:
+    done = isthmus("send", "-a", "orders", "-b", "x", QUICKSTART, folder=tmp_path)
+    assert done.returncode == 3
+    assert "no embedded Kafka is running" in done.stderr
+    assert "isthmus run" in done.stderr
+
+
+def test_wrong_usage_is_exit_code_2(tmp_path: Path) -> None:
+    done = isthmus("send", "-a", "orders", "-p", "n:int=many", "-b", "x", QUICKSTART, folder=tmp_path)
+    assert done.returncode == 2
+    assert "'many' is not a int" in done.stderr.replace("\n", " ")
+
+
+def test_sigterm_stops_cleanly_and_the_next_start_goes_on(tmp_path: Path) -> None:
+    config = tmp_path / "b.properties"
+    config.write_text(
+        "bridge.id=again\nroutes.r.predicate=msg.address==a\nroutes.r.dest.topic=out\n"
+        "routes.s.predicate=msg.address==b\nroutes.s.dest.topic=out\nroutes.s.conv.key=msg.header.k\n"
+    )
+    first = Running(tmp_path, config)
+    try:
+        first.wait_until_ready()
+        assert isthmus("send", "-a", "a", "-b", "one", config, folder=tmp_path).returncode == 0
+        assert first.stop() == 0, first.printed()
+        assert first.printed().rstrip().endswith("stopped")
+        assert find_running(tmp_path / ".isthmus" / "kafka") is None
+    finally:
+        first.process.kill()
+
+    second = Running(tmp_path, config)
+    try:
+        second.wait_until_ready()
+
+        def values() -> set[object]:
+            done = isthmus("receive", "--topic", "out", "--json", config, folder=tmp_path)
+            return {json.loads(line)["value"] for line in done.stdout.splitlines()}
+
+        eventually(lambda: values() == {"one"}, timeout_s=60)
+        # The default policy: a message without its key stops the bridge, with what to do about it.
+        isthmus("send", "-a", "b", "-b", "two", config, folder=tmp_path)
+        assert second.process.wait(60) == 3
+        assert "cannot be routed by route s: no header k (key)" in second.printed()
+        assert "what to do: set routes.s.on-error" in second.printed()
+    finally:
+        second.process.send_signal(signal.SIGKILL)
+        second.process.wait()

@@ -1,0 +1,74 @@
+"""What the documentation shows is what happens."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+
+
+def _blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if _blocks(page, "python")], ids=lambda page: page.name
+)
+def test_python_examples_run(page: Path, tmp_path: Path) -> None:
+    code = "\n".join(_blocks(page, "python"))
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    assert missing == []
+
+
+def test_the_quickstart_passes_its_own_check() -> None:
+    example = ROOT / "examples" / "quickstart.properties"
+    done = subprocess.run(
+        [sys.executable, "-m", "isthmus", "check", str(example)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_readme_shows_what_check_prints(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"\$ isthmus check bridge.properties\n(.*?)```", readme, re.DOTALL)
+    assert shown
+    (tmp_path / "bridge.properties").write_text(
+        "bridge.id=x\nrouting.on-error=skip\nroutes.eu.predicate=msg.address== && msg.header.region==EU\n"
+        "routes.eu.dest.topik=orders-eu\nroutes.eu.dest.topic=o\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "isthmus", "check", "bridge.properties"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert shown[1] in done.stdout
+
+
+def test_the_demo_accounts_for_every_message() -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "demo.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "every message is accounted for" in done.stdout
