@@ -50,7 +50,7 @@ else:
     Held = Raw  # what the decoder is to put there
 
 COMPILED: Final = not canonical.__file__.endswith(".py")
-"""Whether the compiled form is running. Without it, the scan would take longer than reading the properties."""
+"""Whether the compiled form is running. Otherwise the scan would take longer than reading the properties."""
 
 _LONGEST_BODY_SHOWN: Final = 64
 

@@ -188,8 +188,10 @@ def received(name: str, type: int, value: object) -> WireProperty:
 def from_canonical(wire: bytes) -> Properties:
     """The properties out of bytes that `canonical.is_canonical` has found to be in order."""
     properties = _READ(wire)
-    for single in [property for property in properties.values() if property.type == FLOAT32]:
-        single.value = _single(single.value)
+    if b"type\x05" in wire:  # a float32, most likely, and few messages have one
+        for property in properties.values():
+            if property.type == FLOAT32:
+                property.value = _single(property.value)
     return properties
 
 

@@ -1,0 +1,54 @@
+"""Kafka goes away and comes back: nothing is lost, and routing goes on without a restart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.faults.driver import driver
+from tests.pipeline.bridge import text_message
+from tests.polling import eventually
+
+from isthmus.embedded.kafka import EmbeddedKafka
+from isthmus.journal.layout import Entry, Op
+from isthmus.journal.writer import JournalWriter
+from isthmus.kafka import Kafka, create_topics, read_topic
+
+CONFIG = """
+bridge.id=away
+kafka.bootstrap.servers={servers}
+state.dir={folder}/state
+journal.partitions=2
+monitor.port=0
+routes.r.predicate=msg.address==a
+routes.r.dest.topic=away-out
+"""
+
+
+def test_routing_goes_on_when_kafka_is_back(tmp_path: Path) -> None:
+    broker = EmbeddedKafka(tmp_path / "kafka")
+    broker.start()
+    try:
+        kafka = Kafka(broker.bootstrap_servers)
+        create_topics(kafka, ["away-out"], 2)
+        create_topics(kafka, ["isthmus.away.journal"], 2)
+        config, log = tmp_path / "away.properties", tmp_path / "driver.log"
+        config.write_text(CONFIG.format(servers=kafka.servers, folder=tmp_path))
+
+        def send(body: str) -> None:
+            with JournalWriter(kafka, "isthmus.away.journal") as writer:
+                writer.write(Entry(Op.ADD, text_message("a", body))).result()
+
+        def arrived(body: bytes) -> bool:
+            return body in {record.value() for record in read_topic(kafka, "away-out")}
+
+        with driver(config, log) as running:
+            send("before")
+            eventually(lambda: arrived(b"before"), timeout_s=120, what=log.read_text())
+            broker.stop()
+            broker.start()
+            assert broker.bootstrap_servers == kafka.servers
+            send("after")
+            eventually(lambda: arrived(b"after"), timeout_s=120, what=log.read_text())
+            assert running.process.poll() is None
+    finally:
+        broker.stop()
