@@ -19,14 +19,14 @@ def hot_extensions() -> list[Extension]:
     if os.environ.get("ISTHMUS_PURE_PYTHON", "") not in ("", "0"):
         return []
     try:
+        import msgspec  # noqa: F401  # the compiler reads its types
         from mypyc.build import mypycify
-    except ImportError:
-        sys.stderr.write("isthmus: no mypyc here, the AMQP codec stays plain Python\n")
+    except ImportError as error:
+        sys.stderr.write(f"isthmus: {error}, so the AMQP codec stays plain Python\n")
         return []
     extensions: list[Extension] = mypycify(
         [
             "--config-file=",  # the project's own has plugins that a build does not need
-            "--ignore-missing-imports",  # of what is installed only when Isthmus runs
             *[f"src/isthmus/codecs/amqp/{name}.py" for name in HOT_MODULES],
         ],
         group_name="isthmus",

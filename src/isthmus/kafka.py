@@ -44,12 +44,19 @@ QUIET = logging.getLogger("isthmus.kafka.client")
 """What clients log: each failed attempt to connect, among others. What matters comes as an exception."""
 QUIET.setLevel(logging.CRITICAL)
 
-_SAME_NAME = {"security.protocol", "sasl.mechanism", "client.id", "ssl.endpoint.identification.algorithm"}
-_PEM_FILES = {
-    "ssl.truststore.location": "ssl.ca.location",
-    "ssl.keystore.location": "ssl.certificate.location",
-    "ssl.key.password": "ssl.key.password",
+_PYTHON_NAMES = {
+    "client.id": ("client.id",),
+    "sasl.mechanism": ("sasl.mechanism",),
+    "security.protocol": ("security.protocol",),
+    "ssl.endpoint.identification.algorithm": ("ssl.endpoint.identification.algorithm",),
+    "ssl.key.password": ("ssl.key.password",),
+    "ssl.keystore.certificate.chain": ("ssl.certificate.pem",),
+    "ssl.keystore.key": ("ssl.key.pem",),
+    "ssl.keystore.location": ("ssl.certificate.location", "ssl.key.location"),  # a PEM store has both
+    "ssl.truststore.certificates": ("ssl.ca.pem",),
+    "ssl.truststore.location": ("ssl.ca.location",),
 }
+"""What the Python client calls the options that concern it; the others are for Java alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +73,22 @@ class Kafka:
 
     def python_options(self) -> dict[str, Any]:
         """For confluent_kafka. Raises `ConfigError` for what has no equal there."""
+        self._check_stores()
         translated: dict[str, Any] = {"bootstrap.servers": self.servers}
         for name, value in self.options.items():
-            if name in _SAME_NAME:
-                translated[name] = value
-            elif name in _PEM_FILES:
-                translated[_PEM_FILES[name]] = value
-                if name == "ssl.keystore.location":  # a PEM keystore holds the key as well
-                    translated["ssl.key.location"] = value
-            elif name == "sasl.jaas.config":
-                translated |= _credentials(value)
-            elif name in ("ssl.truststore.type", "ssl.keystore.type") and value.upper() != "PEM":
-                raise ConfigError(f"kafka.{name}={value}: only PEM is read by all of the bridge's clients")
+            translated |= dict.fromkeys(_PYTHON_NAMES.get(name, ()), value)
+        if "sasl.jaas.config" in self.options:
+            translated |= _credentials(self.options["sasl.jaas.config"])
+        if translated.get("ssl.endpoint.identification.algorithm") == "":
+            translated["ssl.endpoint.identification.algorithm"] = "none"
         return translated
+
+    def _check_stores(self) -> None:
+        for store in ("truststore", "keystore"):
+            given = {f"ssl.{store}.type", f"ssl.{store}.location"} & set(self.options)
+            type = self.options.get(f"ssl.{store}.type", "JKS")
+            if given and type.upper() != "PEM":
+                raise ConfigError(f"kafka.ssl.{store}.type={type}: only PEM is read by all clients here")
 
     def admin(self) -> AdminClient:
         """A client for topics and their configuration. Raises `ConfigError` for options it does not take."""

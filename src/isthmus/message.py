@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -59,6 +60,9 @@ INTEGER_RANGES = {
     HeaderType.TIMESTAMP: (-(2**63), 2**63 - 1),  # milliseconds since 1970 in UTC
 }
 
+_DECIMAL_BYTES = {HeaderType.DECIMAL32: 4, HeaderType.DECIMAL64: 8, HeaderType.DECIMAL128: 16}
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+
 OPAQUE_TYPES = frozenset(
     {
         HeaderType.BOOLEAN,
@@ -94,21 +98,24 @@ class Header(NamedTuple):
             case HeaderType.BOOLEAN, bool():
                 text = "true" if value else "false"
             case ((HeaderType.FLOAT | HeaderType.DOUBLE), float() | int()) if not isinstance(value, bool):
-                text = _float_text(float(value), single=type is HeaderType.FLOAT)
+                text = _float_text(value, single=type is HeaderType.FLOAT)
             case _, int() if type in INTEGER_RANGES and not isinstance(value, bool):
                 low, high = INTEGER_RANGES[type]
                 if not low <= value <= high:
                     raise EncodeError(f"{value} is out of range for {type}: {low} to {high}")
                 text = str(value)
-            case (
-                HeaderType.BINARY | HeaderType.DECIMAL32 | HeaderType.DECIMAL64 | HeaderType.DECIMAL128,
-                bytes(),
-            ):
+            case HeaderType.BINARY, bytes():
                 text = base64.b64encode(value).decode()
-            case ((HeaderType.STRING | HeaderType.SYMBOL | HeaderType.CHAR | HeaderType.UUID), str()):
+            case _, bytes() if len(value) == _DECIMAL_BYTES.get(type):
+                text = base64.b64encode(value).decode()
+            case ((HeaderType.STRING | HeaderType.SYMBOL), str()):
+                text = value
+            case HeaderType.CHAR, str() if len(value) == 1:
+                text = value
+            case HeaderType.UUID, str() if _UUID.fullmatch(value):
                 text = value
             case _:
-                raise EncodeError(f"a {value.__class__.__name__} is not a value of type {type}")
+                raise EncodeError(f"this {value.__class__.__name__} is not a value of type {type}")
         return cls(text, type)
 
     @property
@@ -145,23 +152,28 @@ def _natural_type(value: HeaderValue) -> HeaderType:
             return HeaderType.STRING
 
 
-def _float_text(value: float, *, single: bool) -> str:
+_LARGEST_FLOAT = (2 - 2**-23) * 2.0**127
+
+
+def _float_text(number: float, *, single: bool) -> str:
     """The shortest text that reads back as the same number; infinities and NaN as Java spells them."""
+    try:
+        value = float(number)
+        packed = struct.pack(">f" if single else ">d", value)
+    except OverflowError:
+        raise EncodeError(f"out of range for {'float' if single else 'double'}") from None
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     if not single:
         return repr(value)
-    try:
-        packed = struct.pack(">f", value)
-    except OverflowError:
-        raise EncodeError(f"{value} is out of range for float") from None
-    for digits in range(6, 9):
-        text = f"{value:.{digits}g}"
-        if struct.pack(">f", float(text)) == packed:
-            return repr(float(text))
-    return repr(float(f"{value:.9g}"))
+    nearest: float = struct.unpack(">f", packed)[0]
+    for digits in range(6, 10):
+        shorter = float(f"{nearest:.{digits}g}")
+        if abs(shorter) <= _LARGEST_FLOAT and struct.pack(">f", shorter) == packed:
+            return repr(shorter)
+    return repr(nearest)
 
 
 class BodyKind(StrEnum):

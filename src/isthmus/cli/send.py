@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import uuid
@@ -65,11 +66,10 @@ def send(
     if body is not None and body_file is not None:
         raise typer.BadParameter("--body and --file exclude each other")
     headers = dict(_header(text) for text in header or ()) | dict(_property(text) for text in property or ())
-    content = (
-        body.encode()
-        if body is not None
-        else (body_file.read_bytes() if body_file else sys.stdin.buffer.read())
-    )
+    if body is not None:
+        content = os.fsencode(body)  # as the shell gave it, were it no text at all
+    else:
+        content = body_file.read_bytes() if body_file else sys.stdin.buffer.read()
     bodies = content.splitlines() if lines else [content]
     _send(file, address, headers, bodies, session or f"send-{uuid.uuid4()}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -27,14 +28,14 @@ def print_record(
     body: bytes | None,
 ) -> None:
     """A record, with the type of every header that has one, and the body that its value holds."""
-    parts: list[tuple[str, str]] = [(text + "  ", style) for text, style in title]
+    parts: list[tuple[str, str]] = [(_printable(text) + "  ", style) for text, style in title]
     console.print(Text.assemble(*parts, ("key ", "dim"), _shown(record.key)))
-    types = decode_types(_shown(dict(record.headers).get(layout.TYPES)))
+    types = decode_types((dict(record.headers).get(layout.TYPES) or b"").decode(errors="replace"))
     for name, value in record.headers:
         if name != layout.TYPES:
             type = types.get(name.removeprefix(layout.HEADER_PREFIX))
             suffix = (f"  {type}", "dim") if type else ""
-            console.print(Text.assemble("  ", (name, "cyan"), " ", _shown(value), suffix))
+            console.print(Text.assemble("  ", (_printable(name), "cyan"), " ", _shown(value), suffix))
     console.print(Text.assemble("  ", _shown(body)))
 
 
@@ -43,10 +44,16 @@ def _shown(data: bytes | None) -> str:
         return "null"
     cut = "" if len(data) <= MAX_SHOWN_BYTES else f" … ({len(data)} bytes)"
     try:
-        text = data[:MAX_SHOWN_BYTES].decode(errors="ignore") if cut else data.decode()
+        # Only the last character may be cut in two.
+        text, _ = codecs.utf_8_decode(data[:MAX_SHOWN_BYTES], "strict", not cut)
     except UnicodeDecodeError:
         return data[: MAX_SHOWN_BYTES // 4].hex(" ") + cut
-    return "".join(each if each.isprintable() or each in "\n\t" else "�" for each in text) + cut
+    return _printable(text) + cut
+
+
+def _printable(text: str) -> str:
+    """Text that cannot steer a terminal."""
+    return "".join(each if each.isprintable() or each in "\n\t" else "�" for each in text)
 
 
 def as_json(**fields: Any) -> str:

@@ -28,6 +28,7 @@ def judge(settings: Settings, entries: Entries) -> Iterator[Problem]:
     """Every rule that the settings break."""
     yield from _circles(settings, entries)
     yield from _nothing_to_route(entries)
+    yield from _not_yet(entries)
     yield from _dead_letters(settings, entries)
     yield from _names(entries)
     yield from _predicates_that_never_match(entries)
@@ -78,15 +79,17 @@ def _circles(settings: Settings, entries: Entries) -> Iterator[Problem]:
     if dead_letter in sources:
         message = f"holds {DEAD_LETTER}: dead letters would be routed again"
         yield entries[SOURCES].problem(Severity.ERROR, message)
-    if settings.message_convert and sources:
-        message = "with message.convert, records that no route takes are published to their own topic again"
-        yield entries[SOURCES].problem(Severity.WARNING, message)
 
 
 def _nothing_to_route(entries: Entries) -> Iterator[Problem]:
-    if not route_groups(entries) and "message.convert" not in entries:
-        message = "neither routes nor message.convert: nothing will be routed"
-        yield Problem(Severity.WARNING, message)
+    if not route_groups(entries):
+        yield Problem(Severity.WARNING, "no routes: nothing will be routed")
+
+
+def _not_yet(entries: Entries) -> Iterator[Problem]:
+    if convert := entries.get("message.convert"):
+        message = "not available yet: a topic for every address that no route takes"
+        yield convert.problem(Severity.ERROR, message, "write a route for each address")
 
 
 def _dead_letters(settings: Settings, entries: Entries) -> Iterator[Problem]:

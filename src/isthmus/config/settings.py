@@ -228,7 +228,8 @@ class Settings(Section):
     message_convert: Converter | None = _key(
         "message.convert",
         None,
-        "the converter for messages that no route takes: they go to the topic that their address names",
+        "the converter for messages that no route takes: they go to the topic that their address names. "
+        "Not available yet",
     )
     routing: RoutingSettings = RoutingSettings()
     routes: Annotated[tuple[Route, ...], PlainValidator(tuple)] = ()

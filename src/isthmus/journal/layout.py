@@ -28,7 +28,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from isthmus.errors import DecodeError
+from isthmus.errors import DecodeError, EncodeError
 from isthmus.message import Body, BodyKind, Header, HeaderType, Message, Span
 
 
@@ -104,21 +104,21 @@ def is_reserved(name: str) -> bool:
 
 
 def encode(entry: Entry) -> Record:
-    """The journal record of an entry."""
+    """The journal record of an entry. Raises `EncodeError` for text that UTF-8 cannot carry."""
     message = entry.message
     headers: list[tuple[str, bytes | None]] = [
-        (OP, entry.op.encode()),
-        (ADDRESS, message.address.encode()),
-        (PROTOCOL, message.protocol.encode()),
-        (SESSION, message.session.encode()),
-        (BODY, encode_body(message.body).encode()),
+        (OP, _utf8(entry.op)),
+        (ADDRESS, _utf8(message.address)),
+        (PROTOCOL, _utf8(message.protocol)),
+        (SESSION, _utf8(message.session)),
+        (BODY, _utf8(encode_body(message.body))),
     ]
     if entry.op not in PLAIN:
-        headers.append((TRANSACTION, (entry.transaction or "").encode()))
-        headers.append((SEQUENCE, str(entry.sequence or 0).encode()))
+        headers.append((TRANSACTION, _utf8(entry.transaction or "")))
+        headers.append((SEQUENCE, _utf8(str(entry.sequence or 0))))
     headers += encode_headers(message.headers)
     key = message.id if entry.op in PLAIN or entry.op.endswith("_TX") else entry.transaction or ""
-    return Record(key.encode(), message.value, headers)
+    return Record(_utf8(key), message.value, headers)
 
 
 def op_of(record: Record) -> Op:
@@ -142,8 +142,8 @@ def decode(record: Record) -> Entry:
         if tuple(name for name, _ in rest[:2]) != (TRANSACTION, SEQUENCE):
             raise DecodeError(f"{op} without {TRANSACTION} and {SEQUENCE}")
         transaction, place = (_text(value) for _, value in rest[:2])
-        if not place.isascii() or not place.isdigit():
-            raise DecodeError(f"{SEQUENCE} is not a number: {place!r}")
+        if not re.fullmatch("[0-9]{1,18}", place):
+            raise DecodeError(f"{SEQUENCE} is not a number that can be a place: {place[:20]}")
         sequence, rest = int(place), rest[2:]
     message = Message(
         id=_text(record.key),
@@ -160,7 +160,7 @@ def decode(record: Record) -> Entry:
 def encode_headers(headers: Mapping[str, Header]) -> list[tuple[str, bytes | None]]:
     """A message's headers as Kafka headers: each as text, then one with the types of those not strings."""
     encoded: list[tuple[str, bytes | None]] = [
-        (HEADER_PREFIX + name, header.text.encode()) for name, header in headers.items()
+        (_utf8(HEADER_PREFIX + name).decode(), _utf8(header.text)) for name, header in headers.items()
     ]
     types = "".join(
         type_entry(name, header.type)
@@ -168,7 +168,7 @@ def encode_headers(headers: Mapping[str, Header]) -> list[tuple[str, bytes | Non
         if header.type is not HeaderType.STRING
     )
     if types:
-        encoded.append((TYPES, types.encode()))
+        encoded.append((TYPES, _utf8(types)))
     return encoded
 
 
@@ -210,7 +210,7 @@ def _header(value: bytes, type: HeaderType) -> Header:
     try:
         return Header(value.decode(), type)
     except UnicodeDecodeError:
-        return Header(_text(value), HeaderType.BINARY)
+        return Header.of(value)
 
 
 _TYPES = frozenset(type.value for type in HeaderType)
@@ -251,6 +251,13 @@ def decode_body(text: str, value: bytes | None) -> Body:
         if all(offset + length <= len(value or b"") for offset, length in spans):
             return Body(BodyKind(parsed[1]), spans)
     raise DecodeError(f"{BODY} cannot be read: {text}")
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise EncodeError(f"not text that UTF-8 can carry: {text[:50]!r}") from None
 
 
 def _text(value: bytes | None) -> str:

@@ -14,7 +14,6 @@ from isthmus.kafka import Kafka, describe
 from isthmus.pipeline.prepare import check_topics
 from isthmus.pipeline.router import STOP_MARK
 
-_STOP = re.compile(re.escape(STOP_MARK) + r"(\{.*?\})(?:\s|$)", re.MULTILINE)
 _DATA_LOSS = re.compile(
     r"data (?:may have been|was|has been) lost|KAFKA_DATA_LOSS|OffsetOutOfRange", re.IGNORECASE
 )
@@ -23,8 +22,8 @@ _CAUSE = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)): (.+)$", re.
 
 def explain(error: str, settings: Settings, kafka: Kafka, log: str) -> HardFailure:
     """What the text of a query's exception means. ``log`` is where the rest of it can be read."""
-    if stop := _STOP.search(error):
-        return _stopped(json.loads(stop[1]), settings)
+    if (report := _stop_report(error)) is not None:
+        return _stopped(report, settings)
     if _DATA_LOSS.search(error):
         return HardFailure(
             "records were deleted from the journal or a source topic before they were routed",
@@ -36,11 +35,22 @@ def explain(error: str, settings: Settings, kafka: Kafka, log: str) -> HardFailu
     except HardFailure as failure:
         return failure
     causes = _CAUSE.findall(error)
-    kind, message = causes[-1] if causes else ("", error.strip().splitlines()[0])
+    kind, message = causes[-1] if causes else ("", "".join(error.strip().splitlines()[:1]))
+    said = ": ".join(part for part in (kind.rpartition(".")[2], message.strip()) if part)
     return HardFailure(
-        f"the router stopped: {kind.rpartition('.')[2]}: {message.strip()}".replace(": : ", ": "),
+        f"the router stopped: {said or 'Spark does not say why'}",
         remedy=f"see {log}; the router goes on from its checkpoint when it is started again",
     )
+
+
+def _stop_report(error: str) -> dict[str, str] | None:
+    """What policy ``stop`` reported; None if the error is another one, or the report was cut off."""
+    _, mark, rest = error.partition(STOP_MARK)
+    try:
+        report = json.JSONDecoder().raw_decode(rest)[0] if mark else None
+    except ValueError:
+        return None
+    return report if isinstance(report, dict) else None
 
 
 def _stopped(report: dict[str, str], settings: Settings) -> HardFailure:

@@ -51,8 +51,9 @@ def _with_slots(master: str, tasks: int) -> str:
 
     Only a master on this machine can be given more; on a cluster the operator sees to it.
     """
-    if not (local := re.fullmatch(r"local(?:\[(\*|\d+)\])?", master)):
+    local = re.fullmatch(r"local(?:\[\s*(\*|\d+)\s*(,\s*\d+\s*)?\])?", master)
+    if local is None:
         return master
-    wanted = local[1] or "1"
+    wanted, failures = local[1] or "1", local[2] or ""
     cores = (os.cpu_count() or 1) if wanted == "*" else int(wanted)
-    return f"local[{max(cores, tasks)}]"
+    return f"local[{max(cores, tasks)}{failures}]"

@@ -26,6 +26,7 @@ from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput
 
 from isthmus.errors import PredicateError
 from isthmus.message import Header, canonical_header_name
+from isthmus.routing.pattern import check_pattern
 
 NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 """What reads as a number, in the syntax that Python's and Java's regular expressions share."""
@@ -227,8 +228,8 @@ class _Builder(Transformer[Token, Predicate]):
 
     def match(self, field: Field, right: _Located) -> Predicate:
         try:
-            re.compile(right.literal.text, re.ASCII)
-        except (re.error, OverflowError, RecursionError) as error:
+            check_pattern(right.literal.text)
+        except ValueError as error:
             raise _Invalid(f"not a regular expression: {error}", right.column) from None
         return Match(field, right.literal.text)
 

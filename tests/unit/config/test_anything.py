@@ -83,4 +83,4 @@ def test_any_text_as_the_value_of_any_key_is_answered(write, key, text):
 @quick
 @given(name=st.text(max_size=20), value=st.text(max_size=20))
 def test_any_environment_is_answered(write, name, value):
-    assert_answered(write("message.convert=jms\n"), {f"ISTHMUS_{name.upper()}": value})
+    assert_answered(write("bridge.id=x\n"), {f"ISTHMUS_{name.upper()}": value})

@@ -65,12 +65,12 @@ def test_a_configuration_that_routes_nothing_is_a_warning(found):
     (problem,) = found("bridge.id=x", complete=True)
     assert problem.severity is Severity.WARNING
     assert "nothing will be routed" in problem.message
-    assert found("message.convert=jms", complete=True) == []
 
 
-def test_records_that_go_back_to_their_own_topic_are_a_warning(found):
-    problems = found("message.convert=jms\nrouting.source.topics=s")
-    assert summary(problems) == [(Severity.WARNING, "routing.source.topics")]
+def test_what_is_not_available_yet_is_an_error_that_says_so(found):
+    (problem,) = found("message.convert=jms")
+    assert (problem.severity, problem.key) == (Severity.ERROR, "message.convert")
+    assert problem.message.startswith("not available yet")
 
 
 def test_a_destination_that_mixes_with_dead_letters_is_a_warning(found):

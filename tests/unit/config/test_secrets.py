@@ -226,7 +226,7 @@ def test_the_error_of_a_client_is_cleared_of_secrets(write):
     def unreachable(names: Collection[str]) -> Mapping[str, TopicFacts]:
         raise HardFailure(f"{SECRET}:9092 does not answer", remedy=f"start {SECRET}:9092")
 
-    text = "kafka.bootstrap.servers=${env:S}\nmessage.convert=jms"
+    text = "kafka.bootstrap.servers=${env:S}\nroutes.x.predicate=msg.address==a\nroutes.x.dest.topic=t"
     (problem,) = check(write(text), {"S": f"{SECRET}:9092"}, unreachable)
     assert problem.message == "topics cannot be checked: ${env:S} does not answer"
     assert problem.hint == "start ${env:S}"

@@ -40,7 +40,6 @@ def test_every_key_arrives_in_its_field(loaded):
         kafka.ssl.endpoint.identification.algorithm=
         journal.topic=j
         journal.partitions=8
-        message.convert=jms
         routing.dead-letter.topic=dead
         routing.on-error=dead-letter
         routing.non-durable=skip
@@ -61,7 +60,6 @@ def test_every_key_arrives_in_its_field(loaded):
         "ssl.endpoint.identification.algorithm": "",
     }
     assert settings.journal == JournalSettings(topic="j", partitions=8)
-    assert settings.message_convert == "jms"
     assert settings.routing.dead_letter_topic == "dead"
     assert settings.routing.on_error is OnError.DEAD_LETTER
     assert settings.routing.non_durable == "skip"
@@ -128,7 +126,6 @@ LONG = "x" * 250
         ("journal.partitions", "four", "whole number"),
         ("journal.partitions", "1.5", "whole number"),
         ("journal.partitions", "9" * 5000, "whole number"),
-        ("message.convert", "json", "available now: jms"),
         ("routing.dead-letter.topic", "", "topic's name"),
         ("routing.on-error", "ignore", "stop, skip or dead-letter"),
         ("routing.non-durable", "drop", "propagate or skip"),

@@ -72,7 +72,12 @@ _double = struct.Struct(">d").unpack_from
 _signed_64 = struct.Struct(">q").unpack_from
 _unsigned_64 = struct.Struct(">Q").unpack_from
 
+_KEYS: Final = (str, int, float, bytes, type(None))
+"""What a ``dict`` takes as keys here. A sender can choose any number of uuids with the same hash, which would
+make the work quadratic; compound values have no hash at all."""
+
 _SYMBOLS_KEPT: Final = 1024
+_SYMBOL_KEPT_BYTES: Final = 64
 _symbols: dict[bytes, Symbol] = {}
 """Symbols seen before: the same few annotation names come with every message."""
 
@@ -325,17 +330,13 @@ class Reader:
         result: dict[object, object] = {}
         for _ in range(count >> 1):
             key = self.value()
-            try:
-                clash = key in result
-            except TypeError:  # a list or a map has no hash
-                clash = True
-            if clash:
+            if not isinstance(key, _KEYS) or key in result:
                 return self._pairs(result, key, count)
             result[key] = self.value()
         return result
 
     def _pairs(self, before: dict[object, object], key: object, count: i64) -> Pairs:
-        """The rest of a map whose keys Python cannot tell apart; the same key twice is an error."""
+        """The rest of a map that no ``dict`` can hold; the same key twice is an error."""
         result = Pairs(before.items())
         seen = {encode_value(known) for known in before}
         while True:
@@ -385,7 +386,7 @@ def symbol(data: bytes) -> Symbol:
     known = _symbols.get(data)
     if known is None:
         known = Symbol(data.decode("ascii"))
-        if len(_symbols) < _SYMBOLS_KEPT:
+        if len(_symbols) < _SYMBOLS_KEPT and len(data) <= _SYMBOL_KEPT_BYTES:
             _symbols[data] = known
     return known
 

@@ -157,7 +157,7 @@ class Decimal128(_Decimal):
 
 
 class Pairs(list[tuple[object, object]]):
-    """A map that no ``dict`` can hold, for its keys have no hash or are equal to Python though not to AMQP.
+    """A map that no ``dict`` can hold: one with keys that are uuids, compound, or equal to Python only.
 
     ``uint 1`` and ``long 1`` are two keys of one map, and so are a symbol and a string of the same text.
     """

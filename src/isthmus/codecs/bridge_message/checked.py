@@ -15,10 +15,10 @@ import msgspec
 
 class _ChecksCalls(msgspec.StructMeta):
     def __call__(self, *args: Any, **fields: Any) -> Any:
-        fit = self.fit  # type: ignore[attr-defined]  # only types that have it are made by this
-        values = [fit(name, value) for name, value in zip(self.__struct_fields__, args, strict=False)]
-        named = {name: fit(name, value) for name, value in fields.items()}
-        return super().__call__(*values, *args[len(values) :], **named)
+        instance = super().__call__(*args, **fields)
+        for name in (*self.__struct_fields__[: len(args)], *fields):
+            setattr(instance, name, getattr(instance, name))
+        return instance
 
 
 class CheckedStruct(msgspec.Struct, metaclass=_ChecksCalls):

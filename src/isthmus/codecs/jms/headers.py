@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, Final, cast
 
 from isthmus.codecs.amqp import Index, index
@@ -34,6 +33,11 @@ _STRING: Final = HeaderType.STRING
 _make: Final = cast(Any, tuple.__new__)
 """Makes a named tuple faster than its class does."""
 
+_NAMES_KEPT: Final = 4096
+_NAME_KEPT_LENGTH: Final = 64
+_names: dict[str, str] = {}
+"""Header names by property: the same few properties come with every message."""
+
 
 def to_message(
     data: bytes,
@@ -59,7 +63,7 @@ def to_message(
     types = parts.types
     for name, text in parts.application_properties.items():
         type = types.get(name, _STRING) if types else _STRING
-        headers[_property_header_name(name)] = _make(Header, (text, type))
+        headers[_names.get(name) or _header_name(name)] = _make(Header, (text, type))
     message_id = headers.get("MessageId")
     return Message(
         id=message_id.text if message_id else fallback_id,
@@ -135,7 +139,9 @@ def _user(user_id: bytes) -> Header:
         return Header.of(user_id, HeaderType.BINARY)
 
 
-@lru_cache(maxsize=4096)
-def _property_header_name(name: str) -> str:
-    """The same few names come with every message."""
-    return f"property.{name}" if name in TAKEN else property_header_name(name)
+def _header_name(name: str) -> str:
+    """The header name of a property, kept for the next message if it is not too long."""
+    header_name = f"property.{name}" if name in TAKEN else property_header_name(name)
+    if len(_names) < _NAMES_KEPT and len(name) <= _NAME_KEPT_LENGTH:
+        _names[name] = header_name
+    return header_name

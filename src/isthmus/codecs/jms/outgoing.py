@@ -160,6 +160,8 @@ class _Fields:
 
 
 def _value(name: str, header: Header) -> Any:
+    if header.type is HeaderType.STRING:
+        return header.text
     try:
         value = header.value
         cls = _CLASSES.get(header.type)

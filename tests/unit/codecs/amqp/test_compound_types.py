@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
 from isthmus.codecs.amqp import (
@@ -67,8 +69,10 @@ def test_keys_that_only_python_takes_for_equal_make_pairs_of_a_map() -> None:
     assert [(type(key), value) for key, value in decoded] == [(type(key), value) for key, value in pairs]
 
 
-@pytest.mark.parametrize("key", [[1], {"a": 1}, Array("int", [Int(1)]), Described(Symbol("a"), [])])
-def test_a_key_without_a_hash_makes_pairs_of_a_map(key: object) -> None:
+@pytest.mark.parametrize(
+    "key", [[1], {"a": 1}, Array("int", [Int(1)]), Described(Symbol("a"), 1), UUID(int=1)], ids=repr
+)
+def test_a_key_that_no_dict_takes_makes_pairs_of_a_map(key: object) -> None:
     decoded = decode_value(encode_value(Pairs([("first", 0), (key, 1), ("last", 2)])))
     assert decoded == Pairs([("first", 0), (key, 1), ("last", 2)])
 
