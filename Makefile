@@ -7,7 +7,7 @@ UV      := $(BIN)/uv
 FILE    ?= examples/quickstart.properties
 NAME    ?= router
 
-.PHONY: help setup run demo test unit lint types bench docs lock clean
+.PHONY: help setup run demo test unit lint types bench fuzz docs lock clean
 help: ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -17,9 +17,14 @@ $(UV):
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv==0.13.7
 
-$(VENV)/.installed: requirements.lock pyproject.toml setup.py | $(UV)
+$(VENV)/.installed: requirements.lock pyproject.toml setup.py $(wildcard src/isthmus/codecs/*/*.py) | $(UV)
 	$(UV) pip sync --quiet --python $(BIN)/python requirements.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Without a C compiler the tests against these peers are skipped, and say so.
+$(VENV)/.peers: requirements-peers.lock $(VENV)/.installed
+	-$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-peers.lock
 	@touch $@
 
 $(VENV)/.jars: $(VENV)/.installed src/isthmus/embedded/ivy.xml
@@ -32,7 +37,7 @@ run: setup ## run a bridge on an embedded Kafka (FILE=...)
 demo: setup ## 10,000 messages over three routes, poison among them, and where each one went
 	$(BIN)/python examples/demo.py
 
-test: setup lint types ## everything that must hold
+test: setup $(VENV)/.peers lint types ## everything that must hold
 	$(BIN)/pytest
 
 unit: $(VENV)/.installed ## the tests that need no Spark and no network: seconds
@@ -46,8 +51,12 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-bench: setup ## one benchmark (NAME=router|latency)
+bench: setup $(VENV)/.peers ## one benchmark (NAME=router|latency|codec|bridge_message)
 	$(BIN)/python -m benches.$(NAME)
+
+fuzz: $(VENV)/.installed ## hundreds of thousands of malformed messages for the codecs
+	$(BIN)/python -m tests.fuzz.amqp --count 200000
+	$(BIN)/python -m tests.fuzz.bridge_message --count 200000
 
 docs: setup ## check that the documentation says what the code does
 	$(BIN)/pytest tests/docs
@@ -55,6 +64,9 @@ docs: setup ## check that the documentation says what the code does
 lock: $(UV) ## pin every dependency with its hashes
 	$(UV) pip compile --quiet --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --universal --extra bridge --group dev pyproject.toml --output-file requirements.lock
+	$(UV) pip compile --quiet --generate-hashes --no-annotate --no-header --python-version 3.11 \
+	  --universal --group peers --constraint requirements.lock --output-file requirements-peers.lock
 
 clean: ## remove everything that make installed or a run left behind
 	rm -rf $(VENV) .isthmus build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src -name '*.so' -delete

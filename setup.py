@@ -1,6 +1,6 @@
 """The build. Everything that does not need code to be said is in pyproject.toml.
 
-The modules of the AMQP codec that every message passes through are compiled when mypyc and a C compiler are
+The modules of the codecs that every message passes through are compiled when mypyc and a C compiler are
 there. Without either, or with ISTHMUS_PURE_PYTHON=1, the package is plain Python and does the same.
 """
 
@@ -11,7 +11,13 @@ import sys
 
 from setuptools import Extension, setup
 
-HOT_MODULES = ("constructors", "reader", "writer", "boundary", "decoder", "encoder", "indexer")
+HOT_MODULES = (
+    *(
+        f"amqp/{name}"
+        for name in ("constructors", "reader", "writer", "boundary", "decoder", "encoder", "indexer")
+    ),
+    "bridge_message/canonical",
+)
 
 
 def hot_extensions() -> list[Extension]:
@@ -22,12 +28,12 @@ def hot_extensions() -> list[Extension]:
         import msgspec  # noqa: F401  # the compiler reads its types
         from mypyc.build import mypycify
     except ImportError as error:
-        sys.stderr.write(f"isthmus: {error}, so the AMQP codec stays plain Python\n")
+        sys.stderr.write(f"isthmus: {error}, so the codecs stay plain Python\n")
         return []
     extensions: list[Extension] = mypycify(
         [
             "--config-file=",  # the project's own has plugins that a build does not need
-            *[f"src/isthmus/codecs/amqp/{name}.py" for name in HOT_MODULES],
+            *[f"src/isthmus/codecs/{name}.py" for name in HOT_MODULES],
         ],
         group_name="isthmus",
     )

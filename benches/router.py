@@ -75,7 +75,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benches.router", description="the router's throughput")
     parser.add_argument("--records", type=int, default=1_000_000, help="how many records the journal has")
     parser.add_argument("--rounds", type=int, default=3, help="how many runs of each, after the warm-up")
-    parser.add_argument("--without-streams", action="store_true", help="leave Kafka Streams out: it needs javac")
+    parser.add_argument(
+        "--without-streams", action="store_true", help="leave Kafka Streams out: it needs javac"
+    )
     options = parser.parse_args()
     with ending_in_good_order(), tempfile.TemporaryDirectory(prefix="isthmus-bench-") as folder:
         say(f"router: {options.records:,} records of {BODY_BYTES} B, {machine()}")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.fuzz.amqp import mutations, read_every_way
+from tests.fuzz.amqp import fuzz, mutations, read_every_way
 from tests.property import amqp_strategies as amqp
 
 from isthmus.codecs.amqp import (
@@ -121,6 +121,10 @@ def test_any_bytes_are_a_value_or_the_error(data: bytes) -> None:
 @given(st.sampled_from(GOLDEN), st.randoms(use_true_random=False))
 def test_a_captured_message_with_damage_is_a_message_or_the_error(data: bytes, random: Any) -> None:
     read_every_way(mutations(data, random))
+
+
+def test_ten_thousand_fuzzed_inputs_find_nothing_but_the_error() -> None:
+    assert fuzz(10_000, seed=1) < 0.5
 
 
 @given(amqp.messages, st.data())

@@ -43,12 +43,19 @@ class MessageColumns:
 
     def header(self, name: str) -> Column:
         """The text of a header by its canonical name; null where the message has none."""
+        value = self.header_bytes(name)
+        if not self._other_topics:  # the journal's writer writes nothing but UTF-8
+            return value.cast("string")
+        return F.when(F.is_valid_utf8(value), value.cast("string")).otherwise(F.base64(value))
+
+    def header_bytes(self, name: str) -> Column:
+        """A header as it stands in Kafka, by its canonical name; null where the message has none."""
         if layout.is_reserved(layout.HEADER_PREFIX + name):
-            return F.lit(None).cast("string")
+            return F.lit(None).cast("binary")
         value = self._present(layout.HEADER_PREFIX + name)
         if self._other_topics and not layout.is_reserved(name):
             value = F.coalesce(value, self._present(name))
-        return value.cast("string")
+        return value
 
     def _present(self, kafka_name: str) -> Column:
         """A header's value; empty, not null, where the header is there without one."""
@@ -107,10 +114,13 @@ class MessageColumns:
                 ~F.coalesce(in_place, F.lit(False)),
                 f"a journal record begins with the headers {', '.join(layout.INDEX)}",
             )
-            .when(~F.coalesce(known_op, F.lit(False)), F.concat(F.lit(f"unknown {layout.OP}: "), op))
+            .when(
+                ~F.coalesce(known_op, F.lit(False)),
+                F.concat(F.lit(f"unknown {layout.OP}: "), F.make_valid_utf8(op)),
+            )
             .when(
                 (op == layout.Op.ADD.value) & ~self._body_readable,
-                F.concat(F.lit(f"{layout.BODY} cannot be read: "), self._body),
+                F.concat(F.lit(f"{layout.BODY} cannot be read: "), F.make_valid_utf8(self._body)),
             )
         )
         return self._by_origin(defect, F.lit(None).cast("string"))

@@ -27,7 +27,9 @@ EMBEDDED_PARTITIONS = 4
 
 def prepare(settings: Settings, kafka: Kafka) -> tuple[RoutingPlan, int]:
     """The plan for the router, and how many partitions it reads. Raises `HardFailure` for what is missing."""
-    create_topics(kafka, [settings.journal.topic], settings.journal.partitions, JOURNAL_CONFIG)
+    # Only if it is missing: who may use the journal need not have the right to create topics.
+    if settings.journal.topic not in describe(kafka, [settings.journal.topic]):
+        create_topics(kafka, [settings.journal.topic], settings.journal.partitions, JOURNAL_CONFIG)
     destinations = {route.topic for route in settings.routes} | (
         {settings.routing.dead_letter_topic} if settings.routing.dead_letter_topic else set()
     )
@@ -58,7 +60,7 @@ def check_topics(settings: Settings, facts: Mapping[str, TopicFacts]) -> None:
     uses += [(topic, "a source of the router", "read") for topic in settings.routing.source_topics]
     uses.append((settings.journal.topic, "the journal", "read"))
     for topic, role, right in uses:
-        if topic not in facts:
+        if topic not in facts or not facts[topic].exists:
             raise HardFailure(
                 f"topic {topic}, {role}, does not exist",
                 remedy="create it, or name another one; `isthmus check` finds such topics before a start",

@@ -111,7 +111,7 @@ def _conversion(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]
     routed = F.col("route").isNotNull()
 
     def key(name: str | None) -> Column:
-        return F.col("key") if name is None else message.header(name).cast("binary")
+        return F.col("key") if name is None else message.header_bytes(name)
 
     return {
         "new_key": _of_route(plan, lambda route: route.key, key).cast("binary"),

@@ -22,7 +22,7 @@ _ELEMENT = re.compile(
 _GROUPS = re.compile(r"\(\?(?:[:=!>]|<[=!]|i[:)])")
 _COUNT = re.compile(r"\{[0-9]{1,4}(?:,[0-9]{0,4})?\}")
 _ESCAPES_IN_CLASS = frozenset("dDwWsSnrtf")
-_ESCAPES = _ESCAPES_IN_CLASS | frozenset("bBA123456789")
+_ESCAPES = _ESCAPES_IN_CLASS | frozenset("bA123456789")
 
 
 def check_pattern(pattern: str) -> None:

@@ -31,7 +31,8 @@ class Monitor:
                 remedy="set monitor.host and monitor.port; port 0 takes any that is free",
             ) from None
         self._server.daemon_threads = True
-        Thread(target=self._server.serve_forever, name="monitor", daemon=True).start()
+        # A short interval: closing waits for it.
+        Thread(target=self._server.serve_forever, args=(0.05,), name="monitor", daemon=True).start()
 
     @property
     def url(self) -> str:

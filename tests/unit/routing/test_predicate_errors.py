@@ -168,6 +168,7 @@ regex_pieces = st.sampled_from(
 @given(st.lists(regex_pieces, max_size=6).map("".join))
 @example("(?u)a")
 @example("[[a]")
+@example("[[")
 @example("[a||b]")
 def test_any_pattern_can_be_searched_for_or_is_a_predicate_error(pattern: str) -> None:
     quoted = pattern.replace("\\", "\\\\")

@@ -44,7 +44,7 @@ def test_a_pattern_that_java_refuses_is_refused(pattern: str) -> None:
     assert caught.value.column == 15
 
 
-@pytest.mark.parametrize("pattern", ["[a&&b]", r"a\Z", r"\v", r"[\v]", r"\0377", r"\101"])
+@pytest.mark.parametrize("pattern", ["[a&&b]", r"a\Z", r"\v", r"[\v]", r"\0377", r"\101", r"\B"])
 def test_a_pattern_that_java_reads_otherwise_is_refused(pattern: str) -> None:
     with pytest.raises(PredicateError) as caught:
         pattern_of(pattern)
