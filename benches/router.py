@@ -20,9 +20,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 

@@ -6,9 +6,7 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import closing
-from functools import partialmethod
 from http.client import HTTPConnection
-from http.server import ThreadingHTTPServer
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -41,15 +39,6 @@ class Bridge:
             connection.request(method, path)
             response = connection.getresponse()
             return Answer(response.status, response.headers["Content-Type"], response.read().decode())
-
-
-@pytest.fixture(scope="module", autouse=True)
-def closing_is_quick() -> Iterator[None]:
-    """A server looks twice a second whether it is to stop; here it looks more often."""
-    with pytest.MonkeyPatch.context() as patch:
-        often = partialmethod(ThreadingHTTPServer.serve_forever, poll_interval=0.01)
-        patch.setattr(ThreadingHTTPServer, "serve_forever", often)
-        yield
 
 
 @pytest.fixture(scope="module")
