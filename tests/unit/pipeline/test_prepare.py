@@ -100,7 +100,12 @@ def created(monkeypatch: pytest.MonkeyPatch) -> Created:
     made = Created()
     facts = FACTS | {"t1": replace(USABLE, max_message_bytes=1000), "j": replace(USABLE, partitions=8)}
     monkeypatch.setattr(preparing, "create_topics", made)
-    monkeypatch.setattr(preparing, "describe", lambda _, names: {name: facts[name] for name in names})
+    there = set(FACTS) - {"j"}  # the journal, once it was made
+    monkeypatch.setattr(
+        preparing,
+        "describe",
+        lambda _, names: {name: facts[name] for name in names if name in there | set(made)},
+    )
     return made
 
 
@@ -126,6 +131,12 @@ def test_only_the_journal_is_made_in_somebody_elses_kafka(created: Created) -> N
     partitions, config = created["j"]
     assert partitions == 8
     assert config["cleanup.policy"] == "compact,delete"
+
+
+def test_a_journal_that_is_there_is_left_as_it_is(created: Created, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparing, "describe", lambda _, names: dict.fromkeys(names, USABLE))
+    prepare(SETTINGS, Kafka("h:1"))
+    assert not created
 
 
 def test_every_topic_is_made_in_the_embedded_kafka(created: Created) -> None:
