@@ -37,7 +37,7 @@ def test_predicates_mean_the_same_in_spark_as_in_python(
     """40 jobs of 30 predicates: 1,200 predicates, each over 25 messages."""
     records = [(JOURNAL, layout.encode(Entry(Op.ADD, message))) for message in messages]
     seen = MessageColumns(JOURNAL, other_topics=False)
-    evaluated = source_rows(spark, records).select(
+    evaluated = seen.read(source_rows(spark, records)).select(
         *[columns.matches(predicate, seen.address, seen.header) for predicate in predicates]
     )
     expected = [[matches(predicate, message) for predicate in predicates] for message in messages]

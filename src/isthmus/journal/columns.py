@@ -3,13 +3,15 @@
 In: rows with ``key, value, topic, partition, offset, timestamp, headers``, of the journal and of any other
 topics that feed the router. Out: a `MessageColumns`, which says of each row what `layout.decode` and
 `layout.adopt` say of a record. All of it is native: no Python runs for a record.
+
+Whatever is used more than once is a column of its own, so that Spark works it out once for a record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from isthmus.journal import layout
@@ -19,7 +21,7 @@ HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 
 
 class MessageColumns:
-    """What a row of Spark's Kafka source says as a message.
+    """What a row of Spark's Kafka source says as a message, once `read` has seen it.
 
     With no topic but the journal the expressions are the short ones. A row of another topic is a message
     whose address is its topic; see `layout.adopt`.
@@ -28,8 +30,37 @@ class MessageColumns:
     def __init__(self, journal_topic: str, *, other_topics: bool) -> None:
         self._other_topics = other_topics
         self._journaled = F.col("topic") == journal_topic
+
+    def read(self, rows: DataFrame, also: Mapping[str, Column] | None = None) -> DataFrame:
+        """The rows that are no tombstones, with the columns that all others are made from.
+
+        ``also`` is for further columns that Spark interprets instead of compiling, as it does with lambdas
+        and reflection. They all stand here, before anything else: wherever one stands, the compiled code is
+        in two halves, and the row is copied from the one to the other.
+        """
+        interpreted = {"body_pieces": self._pieces, **(also or {})}
+        if self._other_topics:
+            interpreted["foreign_headers"] = self._foreign_headers
         # Of several headers with one name the last counts, as Kafka has it. The journal has each once.
-        self._lookup = F.reverse("headers") if other_topics else F.col("headers")
+        lookup = F.reverse("headers") if self._other_topics else F.col("headers")
+        body, spans = F.col("body"), F.col("body_spans")
+        return (
+            rows.withColumns(interpreted)
+            .where(~self._tombstone)
+            .withColumns({"lookup": lookup, "op": self._op, "address": self._address, "body": self._body})
+            .withColumns(
+                {
+                    "names": F.col("lookup")["key"],
+                    "body_spans": F.when(body.contains(":"), F.substring_index(body, ":", -1)),
+                }
+            )
+            .withColumns(
+                {
+                    "body_kind": F.when(spans.isNull(), body).otherwise(F.substring_index(body, ":", 1)),
+                    "body_part": F.when(spans.contains(","), F.col("body_pieces")).otherwise(_cut(spans)),
+                }
+            )
+        )
 
     def _by_origin(self, journal: Column, other: Column) -> Column:
         return F.when(self._journaled, journal).otherwise(other) if self._other_topics else journal
@@ -37,9 +68,39 @@ class MessageColumns:
     def _index(self, name: str) -> Column:
         return F.get("headers", F.lit(layout.INDEX.index(name)))
 
+    @property
+    def _op(self) -> Column:
+        return self._by_origin(self._index(layout.OP)["value"].cast("string"), F.lit(layout.Op.ADD.value))
+
+    @property
+    def _address(self) -> Column:
+        return self._by_origin(self._index(layout.ADDRESS)["value"].cast("string"), F.col("topic"))
+
+    @property
+    def _body(self) -> Column:
+        other = F.when(F.col("value").isNull(), BodyKind.EMPTY.value).otherwise(BodyKind.BYTES.value)
+        return self._by_origin(self._index(layout.BODY)["value"].cast("string"), other)
+
+    @property
+    def _pieces(self) -> Column:
+        """A body that lies in several places; null for any other, and when one is not inside the value."""
+        body = self._index(layout.BODY)["value"].cast("string")
+        spans = F.split(F.substring_index(body, ":", -1), ",")
+        joined = F.aggregate(spans, F.lit(b""), lambda done, span: F.concat(done, _cut(span)))
+        return self._by_origin(F.when(body.contains(","), joined), F.lit(None).cast("binary"))
+
+    @property
+    def _foreign_headers(self) -> Column:
+        return F.when(~self._journaled, F.filter("headers", lambda header: ~_is_bridges_own(header["key"])))
+
+    @property
+    def _tombstone(self) -> Column:
+        """Whether the record only says that others of its key are gone: no value, and no headers."""
+        return self._by_origin(F.col("value").isNull() & F.col("headers").isNull(), F.lit(False))
+
     def _raw_header(self, kafka_name: str) -> Column:
-        place = F.array_position(self._lookup["key"], kafka_name)
-        return F.get(self._lookup, place.cast("int") - 1)["value"]
+        place = F.array_position("names", kafka_name)
+        return F.get("lookup", place.cast("int") - 1)["value"]
 
     def header(self, name: str) -> Column:
         """The text of a header by its canonical name; null where the message has none."""
@@ -61,7 +122,7 @@ class MessageColumns:
         """A header's value; empty, not null, where the header is there without one."""
         if not self._other_topics:  # the journal's writer leaves no value out
             return self._raw_header(kafka_name)
-        there = F.array_contains(self._lookup["key"], kafka_name)
+        there = F.array_contains("names", kafka_name)
         return F.when(there, F.coalesce(self._raw_header(kafka_name), F.lit(b"")))
 
     @property
@@ -72,34 +133,23 @@ class MessageColumns:
     @property
     def op(self) -> Column:
         """What the record does; a record of another topic is added."""
-        return self._by_origin(self._index(layout.OP)["value"].cast("string"), F.lit(layout.Op.ADD.value))
+        return F.col("op")
 
     @property
     def address(self) -> Column:
         """Where the message was sent."""
-        return self._by_origin(self._index(layout.ADDRESS)["value"].cast("string"), F.col("topic"))
-
-    @property
-    def _body(self) -> Column:
-        return self._index(layout.BODY)["value"].cast("string")
-
-    @property
-    def _spans(self) -> Column:
-        return F.when(self._body.contains(":"), F.substring_index(self._body, ":", -1))
+        return F.col("address")
 
     @property
     def body_kind(self) -> Column:
         """What the body is."""
-        other = F.when(F.col("value").isNull(), BodyKind.EMPTY.value).otherwise(BodyKind.BYTES.value)
-        return self._by_origin(F.substring_index(self._body, ":", 1), other)
+        return F.col("body_kind")
 
     @property
     def body_bytes(self) -> Column:
         """The body, cut out of the value."""
-        spans = self._spans
-        cut = F.when(spans.isNull(), F.col("value")).otherwise(_cut(F.col("value"), spans))
-        has_body = F.substring_index(self._body, ":", 1) != BodyKind.EMPTY.value
-        return self._by_origin(F.when(has_body, cut), F.col("value"))
+        whole = F.when(F.col("body_spans").isNull(), F.col("value")).otherwise(F.col("body_part"))
+        return F.when(self.body_kind != BodyKind.EMPTY.value, whole)
 
     @property
     def defect(self) -> Column:
@@ -107,8 +157,7 @@ class MessageColumns:
         in_place = F.lit(True)
         for name in layout.INDEX:
             in_place = in_place & (self._index(name)["key"] == name)
-        op = self._index(layout.OP)["value"].cast("string")
-        known_op = op.isin([each.value for each in layout.Op])
+        known_op = self.op.isin([each.value for each in layout.Op])
         defect = (
             F.when(
                 ~F.coalesce(in_place, F.lit(False)),
@@ -116,39 +165,33 @@ class MessageColumns:
             )
             .when(
                 ~F.coalesce(known_op, F.lit(False)),
-                F.concat(F.lit(f"unknown {layout.OP}: "), F.make_valid_utf8(op)),
+                F.concat(F.lit(f"unknown {layout.OP}: "), F.make_valid_utf8(self.op)),
             )
             .when(
-                (op == layout.Op.ADD.value) & ~self._body_readable,
-                F.concat(F.lit(f"{layout.BODY} cannot be read: "), F.make_valid_utf8(self._body)),
+                (self.op == layout.Op.ADD.value) & ~self._body_readable,
+                F.concat(F.lit(f"{layout.BODY} cannot be read: "), F.make_valid_utf8("body")),
             )
         )
         return self._by_origin(defect, F.lit(None).cast("string"))
 
     @property
     def _body_readable(self) -> Column:
-        whole = self._body.isin(*_WHOLE_BODIES)
-        kind_known = F.substring_index(self._body, ":", 1).isin([kind.value for kind in BodyKind])
-        placed = self._body.rlike(rf"\A[a-z]+:{layout.SPANS}\z")
-        inside = _inside(F.col("value"), self._spans)
-        return F.coalesce(whole | (kind_known & placed & inside), F.lit(False))
-
-    @property
-    def tombstone(self) -> Column:
-        """Whether the record only says that others of its key are gone: no value, and no headers."""
-        return self._by_origin(F.col("value").isNull() & F.col("headers").isNull(), F.lit(False))
+        known = self.body_kind.isin([kind.value for kind in BodyKind])
+        placed = F.col("body").rlike(rf"\A[a-z]+:{layout.SPANS}\z") & F.col("body_part").isNotNull()
+        return F.coalesce(known & (F.col("body_spans").isNull() | placed), F.lit(False))
 
     @property
     def own_headers(self) -> Column:
         """The headers to carry on: all that the sender set, none of the journal's own."""
         journal = F.slice("headers", len(layout.INDEX) + 1, F.greatest(F.size("headers"), F.lit(0)))
-        other = F.filter("headers", lambda header: ~_is_bridges_own(header["key"]))
-        return F.coalesce(self._by_origin(journal, other), no_headers())
+        return F.coalesce(self._by_origin(journal, F.col("foreign_headers")), no_headers())
 
     def published_by(self, bridge_id: str) -> Column:
         """Whether this bridge itself published the record: what guards against circles; never null."""
         mark = kafka_header(layout.ORIGIN, F.lit(bridge_id.encode()))
-        return F.coalesce(F.array_contains("headers", mark), F.lit(False))
+        # The names alone are compared much faster, and hardly any record has this one.
+        marked = F.array_contains("names", layout.ORIGIN) & F.array_contains("headers", mark)
+        return F.coalesce(marked, F.lit(False))
 
     @property
     def stable_id(self) -> Column:
@@ -156,31 +199,11 @@ class MessageColumns:
         return F.concat_ws(":", "topic", F.col("partition").cast("string"), F.col("offset").cast("string"))
 
 
-_WHOLE_BODIES = tuple(kind.value for kind in BodyKind)
-
-
-def _bounds(span: Column) -> tuple[Column, Column]:
-    offset, length = (F.split_part(span, F.lit("+"), F.lit(part)) for part in (1, 2))
-    return offset.try_cast("int"), length.try_cast("int")
-
-
-def _cut(value: Column, spans: Column) -> Column:
-    def piece(span: Column) -> Column:
-        offset, length = _bounds(span)
-        return F.substring(value, offset + 1, length)
-
-    pieces = F.aggregate(F.split(spans, ","), F.lit(b""), lambda done, span: F.concat(done, piece(span)))
-    return F.when(spans.contains(","), pieces).otherwise(piece(spans))
-
-
-def _inside(value: Column, spans: Column) -> Column:
-    size = F.coalesce(F.octet_length(value), F.lit(0))
-
-    def fits(span: Column) -> Column:
-        offset, length = _bounds(span)
-        return offset + length <= size
-
-    return F.when(spans.contains(","), F.forall(F.split(spans, ","), fits)).otherwise(fits(spans))
+def _cut(span: Column) -> Column:
+    """The piece of the value that a span names; null when that is not inside the value."""
+    offset, length = (F.substring_index(span, "+", side).try_cast("int") for side in (1, -1))
+    inside = F.try_add(offset, length) <= F.coalesce(F.octet_length("value"), F.lit(0))
+    return F.when(inside, F.substring("value", offset + 1, length))
 
 
 def _is_bridges_own(name: Column) -> Column:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from isthmus.routing.counts import FAILURES, BatchCounts, RouteCounts
+from isthmus.routing.counts import BatchCounts, RouteCounts
 from isthmus.routing.plan import Outcome
 
 NAME = "router"
@@ -29,14 +29,13 @@ def latency_ms() -> Column:
 
 def aggregates(routes: int) -> list[Column]:
     """What to observe of rows with ``outcome``, ``route`` and ``latency_ms``."""
-    outcome, route, latency = F.col("outcome"), F.col("route"), F.col("latency_ms")
+    outcome, latency = F.col("outcome"), F.col("latency_ms")
     counts = [F.count_if(outcome == each.value).alias(_outcome_name(each)) for each in _COUNTED]
     for place in range(routes):
-        here = route == place
-        published = here & (outcome == Outcome.PUBLISHED.value)
+        published = F.col("success_route") == place
         counts += [
             F.count_if(published).alias(f"success_{place}"),
-            F.count_if(here & outcome.isin([each.value for each in FAILURES])).alias(f"failure_{place}"),
+            F.count_if(F.col("failure_route") == place).alias(f"failure_{place}"),
             F.sum(F.when(published, latency)).alias(f"latency_ms_{place}"),
             F.count(F.when(published, latency)).alias(f"sampled_{place}"),
         ]
