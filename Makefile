@@ -4,6 +4,8 @@ PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin
 UV      := $(BIN)/uv
+# The certificates that the machine trusts: behind a company's proxy they are not those that uv brings.
+export UV_SYSTEM_CERTS ?= 1
 FILE    ?= examples/quickstart.properties
 NAME    ?= router
 
