@@ -72,10 +72,10 @@ def consume(kafka: EmbeddedKafka, topic: str) -> bytes | None:
         consumer.close()
 
 
-def guard_of(data_dir: Path) -> int:
-    listing = subprocess.run(["ps", "-A", "-o", "pid=,args="], capture_output=True, text=True, check=True)
-    pids = [int(line.split()[0]) for line in listing.stdout.splitlines() if "guard.py" in line]
-    [guard] = [pid for pid in pids if Path(f"/proc/{pid}/cwd").resolve() == data_dir.resolve()]
+def guard_of(data_dir: Path, owner_pid: int) -> int:
+    [guard] = [
+        pid for pid in children_of(owner_pid) if Path(f"/proc/{pid}/cwd").resolve() == data_dir.resolve()
+    ]
     return guard
 
 
@@ -144,7 +144,7 @@ def test_a_port_that_somebody_else_took_is_replaced(tmp_path: Path) -> None:
 def test_a_killed_owner_takes_guard_and_broker_along(tmp_path: Path) -> None:
     with owner(OWNER, tmp_path) as (process, address):
         assert find_running(tmp_path) == address
-        guard = guard_of(tmp_path)
+        guard = guard_of(tmp_path, process.pid)
         [broker] = children_of(guard)
         process.kill()
         process.wait()
@@ -158,7 +158,7 @@ def test_a_broker_that_was_killed_starts_again(tmp_path: Path) -> None:
     kafka.start()
     create_topic(kafka, "kept")
     assert produce(kafka, "kept", b"value") is None
-    guard = guard_of(tmp_path)
+    guard = guard_of(tmp_path, os.getpid())
     [broker] = children_of(guard)
     os.kill(guard, signal.SIGKILL)
     assert eventually(lambda: not is_running(broker), within_s=5)

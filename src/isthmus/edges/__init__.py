@@ -1,0 +1,1 @@
+"""Where the bridge meets other systems: *intake* writes what arrives to the journal, *delivery* hands out."""
