@@ -10,6 +10,9 @@
         ├── KeyFailure       no usable Kafka key in the message
         ├── ConversionFailure  the message has no form that the destination takes
         ├── OversizeFailure  the record is larger than its destination takes
+        ├── DestinationFailure  the message asks for a topic or partition that is not there
+        ├── RedeliveryFailure  the message came again and again, and was never settled
+        ├── RefusedFailure   the other system does not take this message
         ├── DecodeError      bytes that are not what they claim to be
         └── EncodeError      a value that the format cannot carry
 
@@ -75,6 +78,24 @@ class OversizeFailure(SoftFailure):
     """The record is larger than its destination topic takes."""
 
     code = "oversize"
+
+
+class DestinationFailure(SoftFailure):
+    """The message asks for a topic or partition that does not exist."""
+
+    code = "destination"
+
+
+class RedeliveryFailure(SoftFailure):
+    """The message came from its system as often as it may, and was never settled."""
+
+    code = "redelivery"
+
+
+class RefusedFailure(SoftFailure):
+    """The system that the message goes to does not take it."""
+
+    code = "refused"
 
 
 class DecodeError(SoftFailure):

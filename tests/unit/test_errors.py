@@ -8,12 +8,15 @@ from isthmus.errors import (
     ConfigError,
     ConversionFailure,
     DecodeError,
+    DestinationFailure,
     EncodeError,
     HardFailure,
     IsthmusError,
     KeyFailure,
     OversizeFailure,
     PredicateError,
+    RedeliveryFailure,
+    RefusedFailure,
     SoftFailure,
 )
 
@@ -21,6 +24,9 @@ CODES = {
     KeyFailure: "key",
     ConversionFailure: "conversion",
     OversizeFailure: "oversize",
+    DestinationFailure: "destination",
+    RedeliveryFailure: "redelivery",
+    RefusedFailure: "refused",
     DecodeError: "malformed",
     EncodeError: "unencodable",
 }

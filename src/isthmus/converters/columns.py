@@ -1,4 +1,4 @@
-"""The converters as Spark columns: the same bytes as their references, without Python for a record."""
+"""The built-in converters as Spark columns: the same bytes as `journaled`, without Python for a record."""
 
 from __future__ import annotations
 
@@ -8,25 +8,70 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from isthmus.converters.jms import CONVERTIBLE
-from isthmus.errors import ConversionFailure
+from isthmus.converters.journaled import BASE64_FOLLOWS
+from isthmus.journal import layout
 from isthmus.journal.columns import MessageColumns
+from isthmus.message import BodyKind
 
 
 class Converted(NamedTuple):
     """A converter's result: the value, or why there is none."""
 
     value: Column
-    error_code: Column
+    error: Column
     """Null when there is a value."""
-    error_message: Column
-    """Means something only when there is a code."""
 
 
-def jms(message: MessageColumns) -> Converted:
-    """See `isthmus.converters.jms`."""
+def convert(name: str, message: MessageColumns) -> Converted:
+    """What a built-in converter makes of a message; see `isthmus.converters.journaled.kafka_value`."""
+    return {"jms": _jms, "default": _default, "raw": _raw, "json": _json}[name](message)
+
+
+def _jms(message: MessageColumns) -> Converted:
     kind = message.body_kind
+    refused = F.concat(F.lit("a "), kind, F.lit(" message has no jms form"))
     return Converted(
         value=message.body_bytes,
-        error_code=F.when(~kind.isin([kind.value for kind in CONVERTIBLE]), ConversionFailure.code),
-        error_message=F.concat(F.lit("a "), kind, F.lit(" message has no jms form")),
+        error=F.when(~kind.isin([kind.value for kind in CONVERTIBLE]), refused),
+    )
+
+
+def _raw(message: MessageColumns) -> Converted:
+    return Converted(
+        value=F.col("value"),
+        error=F.when(message.protocol != "amqp", "only a message that came over AMQP has a raw form"),
+    )
+
+
+def _default(message: MessageColumns) -> Converted:
+    kind, structured = message.body_kind, message.conversion(layout.JSON_VALUE)
+    needs_json = kind.isin(BodyKind.MAP.value, BodyKind.STREAM.value, BodyKind.OTHER.value)
+    missing = F.concat(F.lit("the journal has no JSON for this "), kind, F.lit(" message"))
+    return Converted(
+        value=F.coalesce(structured, message.body_bytes),
+        error=F.when(needs_json & structured.isNull(), missing),
+    )
+
+
+def _json(message: MessageColumns) -> Converted:
+    head = message.conversion(layout.JSON_DOCUMENT).cast("string")
+    structured = message.conversion(layout.JSON_VALUE).cast("string")
+    body, default_error = _default(message)
+    data, binary = (head.endswith(each.decode()) for each in BASE64_FOLLOWS)
+    is_string = ~(data | binary)
+    # to_json is Spark's only way to write a string of JSON, and takes no bare one.
+    text = F.to_json(F.struct(body.cast("string").alias("s")))
+    section = (
+        F.when(structured.isNotNull(), structured)
+        .when(body.isNull(), "null")
+        .when(is_string, F.substring(text, len('{"s":') + 1, F.octet_length(text)))
+        .otherwise(F.concat(F.lit('"'), F.base64(body), F.lit('"}')))
+    )
+    closing = F.when(structured.isNull() & body.isNotNull(), "}").otherwise("}}")
+    whole = F.when(head.endswith("}"), head).otherwise(F.concat(head, section, closing))
+    return Converted(
+        value=whole.cast("binary"),
+        error=F.when(head.isNull(), "the message was journaled before any route asked for json")
+        .when(default_error.isNotNull() & ~head.endswith("}"), default_error)
+        .when(is_string & structured.isNull() & ~F.is_valid_utf8(body), "the text is not UTF-8"),
     )

@@ -1,4 +1,4 @@
-"""The ``jms`` form: text and bytes as they are, and nothing else."""
+"""The ``jms`` form: text and bytes as they are, headers and properties with their types, and back."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import pickle
 
 import pytest
 
+from isthmus import AmqpMessage, AmqpValue, Data, MessageProperties, ReceivedRecord
+from isthmus.codecs.amqp import Int, Short
+from isthmus.converters import jms
 from isthmus.converters.jms import kafka_value
-from isthmus.errors import ConversionFailure
+from isthmus.errors import ConversionFailure, EncodeError
 from isthmus.message import Body, BodyKind, Span
 
 
@@ -45,3 +48,110 @@ class _Bomb:
 def test_an_object_is_never_deserialised() -> None:
     with pytest.raises(ConversionFailure):
         kafka_value(Body(BodyKind.OBJECT), pickle.dumps(_Bomb()))
+
+
+# --- from AMQP to Kafka and back ------------------------------------------------------------------------
+
+
+def received(value: bytes | None, *headers: tuple[str, bytes | None]) -> AmqpMessage:
+    return jms.to_amqp_message("address", ReceivedRecord("topic", 3, 17, b"k", value, headers))
+
+
+def properties_of(message: AmqpMessage) -> dict[str, object]:
+    """The application's own, without the place of the record."""
+    own = message.application_properties or {}
+    return {name: value for name, value in own.items() if not name.startswith("kafka_")}
+
+
+def test_headers_and_properties_become_kafka_headers_with_types() -> None:
+    message = AmqpMessage(
+        properties=MessageProperties(to="orders", correlation_id="c-1"),
+        application_properties={"amount": Int(3)},
+        body=AmqpValue("hello"),
+    )
+    record = jms.to_kafka_record(message)
+    headers = dict(record.headers)
+    assert record.value == b"hello"
+    assert headers["jms.Destination"] == b"orders"
+    assert headers["jms.CorrelationId"] == b"c-1"
+    assert headers["jms.amount"] == b"3"
+    assert b"amount=int;" in (headers["jms.types"] or b"")
+
+
+def test_a_message_that_was_sent_nowhere_has_no_destination() -> None:
+    assert "jms.Destination" not in dict(jms.to_kafka_record(AmqpMessage(body=AmqpValue("x"))).headers)
+
+
+def test_a_map_message_has_no_form() -> None:
+    with pytest.raises(ConversionFailure, match="has no jms form"):
+        jms.to_kafka_record(AmqpMessage(body=AmqpValue({"a": 1})))
+
+
+def test_typed_headers_become_properties_of_their_types_again() -> None:
+    message = received(b"x", ("jms.n", b"3"), ("jms.t", b"EU"), ("jms.types", b"n=short;"))
+    assert properties_of(message) == {"n": 3, "t": "EU"}
+    assert type(properties_of(message)["n"]) is Short
+
+
+def test_a_header_without_a_known_type_is_bytes() -> None:
+    message = received(
+        b"x", ("trace", b"t-1"), ("none", None), ("CorrelationId", b"c"), ("JMSXGroupID", b"g")
+    )
+    assert properties_of(message) == {
+        "trace": b"t-1",
+        "none": None,
+        "CorrelationId": b"c",
+        "JMSXGroupID": b"g",
+    }
+    assert message.properties == MessageProperties(to="address")
+
+
+def test_the_bridge_s_own_headers_are_dropped() -> None:
+    assert properties_of(received(b"x", ("isthmus.id", b"t:0:1"), ("jmsbridge.origin", b"b"))) == {}
+
+
+def test_a_destination_header_outranks_the_address() -> None:
+    assert received(b"x").properties == MessageProperties(to="address")
+    assert received(b"x", ("jms.Destination", b"reply")).properties == MessageProperties(to="reply")
+
+
+def test_the_place_of_the_record_is_in_properties_and_annotations() -> None:
+    message = received(b"x", ("jms.kafka_topic", b"a lie"))
+    assert message.application_properties == {
+        "kafka_topic": "topic",
+        "kafka_partition": 3,
+        "kafka_offset": 17,
+        "kafka_key": "k",
+    }
+    assert (message.message_annotations or {})["x-opt-bridge.offset"] == 17
+
+
+@pytest.mark.parametrize(
+    ("value", "body"),
+    [(b"gr\xc3\xbc\xc3\x9fe", AmqpValue("grüße")), (b"\xff", Data((b"\xff",))), (None, AmqpValue(None))],
+    ids=["text", "bytes", "tombstone"],
+)
+def test_the_value_tells_what_kind_of_message_it_is(value: bytes | None, body: object) -> None:
+    assert received(value).body == body
+
+
+def test_a_request_s_answer_finds_its_way() -> None:
+    request = AmqpMessage(
+        properties=MessageProperties(to="service", reply_to="temp-1", correlation_id="c-1"),
+        body=AmqpValue("?"),
+    )
+    headers = dict(jms.to_kafka_record(request).headers)
+    answer = received(
+        b"!", ("jms.Destination", headers["jms.ReplyTo"]), ("jms.CorrelationId", headers["jms.CorrelationId"])
+    )
+    assert answer.properties == MessageProperties(to="temp-1", correlation_id="c-1")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [[("jms.n", b"x"), ("jms.types", b"n=int;")], [("jms.Priority", b"high")]],
+    ids=["type", "standard"],
+)
+def test_a_header_that_is_not_what_it_says_is_a_soft_failure(headers: list[tuple[str, bytes]]) -> None:
+    with pytest.raises(EncodeError):
+        received(b"x", *headers)

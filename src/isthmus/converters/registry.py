@@ -1,0 +1,62 @@
+"""Converters by the name that a configuration calls them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, Final
+
+from isthmus.converters import default, jms, json, raw
+from isthmus.converters.contract import MessageConverter
+from isthmus.errors import ConfigError
+
+_STATELESS: Final[dict[str, MessageConverter]] = {"default": default, "raw": raw, "jms": jms}
+
+BUILT_IN: Final = ("default", "json", "raw", "jms")
+"""The names of the converters that are there already."""
+
+
+def converter(name: str, **arguments: Any) -> MessageConverter:
+    """The converter of a name: a built-in one, or a new object of the class ``package.module:Class``.
+
+    The arguments are the class's own; of the built-in ones only ``json`` takes any: ``compat``. Raises
+    `ConfigError` for a name that leads to no converter.
+    """
+    if name in _STATELESS and not arguments:
+        return _STATELESS[name]
+    make = json.JsonConverter if name == "json" else _find(name)
+    try:
+        made = make(**arguments)
+    except Exception as error:
+        raise ConfigError(f"the converter {name} cannot be made: {_said(error)}") from error
+    missing = [
+        method
+        for method in ("to_kafka_record", "to_amqp_message")
+        if not callable(getattr(made, method, None))
+    ]
+    if missing:
+        raise ConfigError(f"{name} is not a converter: it has no {' and no '.join(missing)}")
+    result: MessageConverter = made
+    return result
+
+
+def _find(name: str) -> Any:
+    """The class that a name stands for."""
+    module_name, colon, class_name = name.partition(":")
+    if name in _STATELESS:
+        raise ConfigError(f"the converter {name} takes no arguments")
+    if not colon or not module_name or not class_name.isidentifier():
+        raise ConfigError(
+            f"{name!r} is not a converter: there are {', '.join(BUILT_IN)}, and package.module:Class"
+        )
+    try:
+        module = import_module(module_name)
+    except Exception as error:  # whatever a module of others does when it is imported
+        raise ConfigError(f"the converter {name} cannot be imported: {_said(error)}") from error
+    found = getattr(module, class_name, None)
+    if not isinstance(found, type):
+        raise ConfigError(f"the converter {name} cannot be found: {module_name} has no class {class_name}")
+    return found
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,104 @@
+"""The bridge's annotations: what a sender may ask for, and what a receiver is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isthmus import AmqpMessage, AmqpValue, MessageConverter, ReceivedRecord, converters
+from isthmus.codecs.amqp import (
+    Byte,
+    Char,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+    encode_value,
+)
+from isthmus.errors import ConversionFailure
+
+FORMS = [converters.default, converters.json, converters.raw, converters.jms]
+forms = pytest.mark.parametrize("form", FORMS, ids=lambda form: form.__name__.rpartition(".")[2])
+
+
+def asking(**annotations: Any) -> AmqpMessage:
+    named = {f"x-opt-bridge.{name}": value for name, value in annotations.items()}
+    return AmqpMessage(message_annotations=named, body=AmqpValue("x"))
+
+
+@forms
+def test_a_sender_chooses_partition_and_key(form: MessageConverter) -> None:
+    record = form.to_kafka_record(asking(partition=Int(3), key="k"))
+    assert (record.partition, record.key) == (3, "k")
+
+
+@forms
+def test_a_message_that_asks_for_nothing_gets_no_partition_and_no_key(form: MessageConverter) -> None:
+    for message in (AmqpMessage(), asking(), asking(partition=None, key=None), asking(topic="x", offset=3)):
+        record = form.to_kafka_record(message)
+        assert (record.partition, record.key) == (None, None)
+
+
+@pytest.mark.parametrize("type", [Int, int, Short, Byte, UInt, ULong, UShort, UByte])
+def test_the_partition_may_be_an_integer_of_any_type(type: Any) -> None:
+    partition = converters.default.to_kafka_record(asking(partition=type(5))).partition
+    assert partition == 5
+    assert partition.__class__ is int
+
+
+def test_a_symbol_passes_for_a_key() -> None:
+    key = converters.default.to_kafka_record(asking(key=Symbol("k"))).key
+    assert key == "k"
+    assert key.__class__ is str
+
+
+@forms
+@pytest.mark.parametrize("partition", ["3", 3.0, True, b"3", [], Timestamp(3), -1, 2**31, {"a": 1}])
+def test_a_partition_that_cannot_be_one_is_refused_with_a_description(
+    form: MessageConverter, partition: object
+) -> None:
+    with pytest.raises(ConversionFailure, match=r"^x-opt-bridge.partition (must be an integer|is -?\d+)"):
+        form.to_kafka_record(asking(partition=partition))
+
+
+@forms
+@pytest.mark.parametrize("key", [3, b"k", Char("k"), True, ["k"]])
+def test_a_key_that_is_no_string_is_refused_with_a_description(form: MessageConverter, key: object) -> None:
+    with pytest.raises(ConversionFailure, match=r"^x-opt-bridge.key must be a string, not a \w+$"):
+        form.to_kafka_record(asking(key=key))
+
+
+@forms
+@pytest.mark.parametrize(("key", "shown"), [(b"k", "k"), (b"", ""), (None, None), (b"\xff", "\ufffd")])
+def test_a_receiver_is_told_the_place_of_the_record(
+    form: MessageConverter, key: bytes | None, shown: str | None
+) -> None:
+    message = form.to_amqp_message("address", ReceivedRecord("topic", 3, 17, key, None))
+    annotations = message.message_annotations or {}
+    place = {name: annotations[f"x-opt-bridge.{name}"] for name in ("partition", "offset", "key", "topic")}
+    assert place == {"partition": 3, "offset": 17, "key": shown, "topic": "topic"}
+    assert encode_value(place["partition"]) == encode_value(Int(3))
+    assert encode_value(place["offset"]) == encode_value(17)
+    assert message.properties is not None
+    assert message.properties.to == "address"
+    AmqpMessage.decode(message.encode())
+
+
+@pytest.mark.parametrize("form", [converters.json, converters.raw], ids=["json", "raw"])
+def test_the_truth_replaces_what_the_value_says_and_other_annotations_stay(form: MessageConverter) -> None:
+    lies = asking(partition=9, offset=9, key="lie", topic="lie")
+    sent = lies.replace(message_annotations={**(lies.message_annotations or {}), "x-opt-colour": "red"})
+    value = form.to_kafka_record(sent).value
+    message = form.to_amqp_message("address", ReceivedRecord("topic", 3, 17, None, value))
+    assert message.message_annotations == {
+        "x-opt-bridge.partition": 3,
+        "x-opt-bridge.offset": 17,
+        "x-opt-bridge.key": None,
+        "x-opt-bridge.topic": "topic",
+        "x-opt-colour": "red",
+    }

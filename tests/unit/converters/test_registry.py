@@ -1,0 +1,82 @@
+"""Converters by name: the built-in ones, a user's class, and what a wrong name says."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from isthmus import AmqpMessage, Data, ReceivedRecord, converters
+from isthmus.converters.registry import BUILT_IN, converter
+from isthmus.errors import ConfigError
+
+MODULE = "converters_of_a_user"
+
+
+class Good:
+    def __init__(self, suffix: str = "!") -> None:
+        self.suffix = suffix
+
+    def to_kafka_record(self, message: AmqpMessage) -> converters.KafkaRecord:
+        return converters.KafkaRecord(None, None, self.suffix.encode())
+
+    def to_amqp_message(self, address: str, record: ReceivedRecord) -> AmqpMessage:
+        return AmqpMessage()
+
+
+class Half:
+    def to_kafka_record(self, message: AmqpMessage) -> None: ...
+
+
+class Broken:
+    def __init__(self) -> None:
+        raise OSError("no licence")
+
+
+@pytest.fixture(autouse=True)
+def module(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = ModuleType(MODULE)
+    vars(made).update(Good=Good, Half=Half, Broken=Broken, number=3)
+    monkeypatch.setitem(sys.modules, MODULE, made)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_built_in_converters_are_found_by_name(name: str) -> None:
+    message = AmqpMessage(body=Data((b"hello",)))
+    assert converter(name).to_kafka_record(message) == getattr(converters, name).to_kafka_record(message)
+
+
+def test_a_class_is_loaded_and_made() -> None:
+    assert converter(f"{MODULE}:Good").to_kafka_record(AmqpMessage()).value == b"!"
+    assert converter(f"{MODULE}:Good", suffix="?").to_kafka_record(AmqpMessage()).value == b"?"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("jsn", "'jsn' is not a converter: there are default, json, raw, jms, and package.module:Class"),
+        ("", "'' is not a converter: there are"),
+        (":Good", "':Good' is not a converter"),
+        (f"{MODULE}:", "is not a converter"),
+        (
+            "no.such.module:C",
+            "the converter no.such.module:C cannot be imported: ModuleNotFoundError: No module",
+        ),
+        (f"{MODULE}:Best", f"the converter {MODULE}:Best cannot be found: {MODULE} has no class Best"),
+        (f"{MODULE}:number", f"{MODULE} has no class number"),
+        (f"{MODULE}:Half", f"{MODULE}:Half is not a converter: it has no to_amqp_message"),
+        ("builtins:object", "it has no to_kafka_record and no to_amqp_message"),
+        (f"{MODULE}:Broken", f"the converter {MODULE}:Broken cannot be made: OSError: no licence"),
+    ],
+)
+def test_a_name_that_leads_to_no_converter_says_why(name: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        converter(name)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["raw", "json"])
+def test_an_argument_that_a_converter_does_not_take_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=name):
+        converter(name, colour="red")
