@@ -92,7 +92,9 @@ def main() -> None:
 class RouterBench:
     """A loaded journal, and the ways to route it."""
 
-    def __init__(self, kafka: Kafka, records: int, folder: Path) -> None:
+    def __init__(
+        self, kafka: Kafka, records: int, folder: Path, journal: Iterator[layout.Record] | None = None
+    ) -> None:
         self._kafka = kafka
         self._records = records
         self._folder = folder
@@ -100,7 +102,7 @@ class RouterBench:
         settings = self._settings(TOPICS)
         prepare(settings, kafka)  # makes the journal as the bridge does
         self._bridge_id, self._journal = settings.bridge_id, settings.journal.topic
-        load(kafka, self._journal, settings.journal.partitions, records)
+        load(kafka, self._journal, settings.journal.partitions, journal or journal_records(), records)
 
     def run(self, rounds: int, *, with_streams: bool) -> dict[str, list[Run]]:
         """The runs of every candidate."""
@@ -108,8 +110,8 @@ class RouterBench:
         spark = start_session("bench", pipeline, tasks=2, log_dir=self._folder / "logs")
         try:
             candidates = {
-                SPARK: lambda: self._copy(spark),
-                ROUTER: lambda: self._route(spark),
+                SPARK: lambda: self.copy(spark),
+                ROUTER: lambda: self.route(spark),
                 SPARK_TUNED: lambda: self._copy_with_the_routers_options(spark),
             }
             if not with_streams:
@@ -127,16 +129,21 @@ class RouterBench:
         finally:
             spark.stop()
 
-    def _settings(self, topics: tuple[str, ...]) -> Settings:
+    def _settings(self, topics: tuple[str, ...], convert: str = "jms") -> Settings:
         routes = tuple(
             Route(
-                f"route-{place}", parse(f"msg.address=='{address}'"), topics[place % len(topics)], KEY_HEADER
+                f"route-{place}",
+                parse(f"msg.address=='{address}'"),
+                topics[place % len(topics)],
+                KEY_HEADER,
+                convert,
             )
             for place, address in enumerate(ADDRESSES)
         )
         return Settings(bridge_id="bench", routes=routes, state_dir=str(self._folder))
 
-    def _copy(self, spark: SparkSession) -> Run:
+    def copy(self, spark: SparkSession) -> Run:
+        """Spark's own copy."""
         (topic,) = self._new_topics("copy", partitions=len(TOPICS) * EMBEDDED_PARTITIONS)
         source = spark.readStream.format("kafka").option("subscribe", self._journal)
         source = source.option("startingOffsets", "earliest").option("includeHeaders", "true")
@@ -152,9 +159,10 @@ class RouterBench:
         copied = rows.select(F.lit(topic).alias("topic"), "key", "value", "headers")
         return self._in_spark(spark, kafka_sink(copied, self._kafka, plan, self._checkpoint()), (topic,))
 
-    def _route(self, spark: SparkSession) -> Run:
+    def route(self, spark: SparkSession, convert: str = "jms") -> Run:
+        """The router."""
         topics = self._new_topics(*TOPICS, partitions=EMBEDDED_PARTITIONS)
-        plan, _ = prepare(self._settings(topics), self._kafka)
+        plan, _ = prepare(self._settings(topics, convert), self._kafka)
         routed = route(read_topics(spark, self._kafka, (self._journal,)), plan)
         return self._in_spark(spark, kafka_sink(routed, self._kafka, plan, self._checkpoint()), topics)
 
@@ -196,7 +204,7 @@ class RouterBench:
             future.result()
 
 
-def load(kafka: Kafka, topic: str, partitions: int, records: int) -> None:
+def load(kafka: Kafka, topic: str, partitions: int, journal: Iterator[layout.Record], records: int) -> None:
     """Fill the journal: sessions in turn over its partitions, addresses in turn over the routes."""
     producer = Producer({**kafka.python_options(), "acks": "all", "linger.ms": 20, "batch.size": 1_000_000})
     failed: list[str] = []
@@ -207,7 +215,7 @@ def load(kafka: Kafka, topic: str, partitions: int, records: int) -> None:
 
     with progress() as bar:
         task = bar.add_task("loading the journal", total=records)
-        for number, record in enumerate(itertools.islice(journal_records(), records)):
+        for number, record in enumerate(itertools.islice(journal, records)):
             while True:
                 try:
                     producer.produce(

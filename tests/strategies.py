@@ -89,12 +89,36 @@ def messages(draw: st.DrawFn) -> Message:
     )
 
 
+conversions = st.tuples(
+    st.sampled_from([None, b"0", b"3", b"7", b"-1", b"x", b"123456789012"]),
+    st.none() | texts.map(str.encode),
+    st.sampled_from([None, b"[1,2]"]),
+    st.sampled_from(
+        [
+            None,
+            b"{}",
+            b'{"body":{"type":"data","section":',
+            b'{"body":{"type":"amqpValue","section":',
+            b'{"types":{"/body/section":"binary"},"body":{"type":"amqpValue","section":',
+        ]
+    ),
+).map(
+    lambda values: [
+        (name, value) for name, value in zip(layout.CONVERSION, values, strict=True) if value is not None
+    ]
+)
+
 entries = st.builds(
-    lambda message, op: Entry(
-        op, message, None if op in layout.PLAIN else "tx-1", None if op in layout.PLAIN else 7
+    lambda message, op, conversion: Entry(
+        op,
+        message,
+        None if op in layout.PLAIN else "tx-1",
+        None if op in layout.PLAIN else 7,
+        conversion if op is Op.ADD else [],
     ),
     messages(),
     st.sampled_from([Op.ADD] * 8 + list(Op)),
+    st.just([]) | conversions,
 )
 
 

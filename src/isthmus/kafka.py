@@ -10,6 +10,7 @@ import logging
 import re
 import time
 from collections.abc import Collection, Generator, Iterator, Mapping
+from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -132,6 +133,8 @@ def describe(kafka: Kafka, names: Collection[str]) -> dict[str, TopicFacts]:
     limits = admin.describe_configs(
         [ConfigResource(ResourceType.TOPIC, name) for name in names], request_timeout=REQUEST_TIMEOUT_S
     )
+    # Answers that nobody waits for outlive the client, and end the process when they arrive.
+    wait({*described.values(), *limits.values()})
     facts = {}
     for name, future in described.items():
         try:
@@ -166,6 +169,14 @@ def _facts(topic: TopicDescription) -> TopicFacts:
         max_message_bytes=None,
         partitions=len(topic.partitions),
     )
+
+
+def topic_names(kafka: Kafka) -> set[str]:
+    """The topics that the bridge can see. `HardFailure` without an answer."""
+    try:
+        return set(kafka.admin().list_topics(timeout=REQUEST_TIMEOUT_S).topics)
+    except KafkaException as error:
+        raise _unreachable(kafka, error) from error
 
 
 def create_topics(

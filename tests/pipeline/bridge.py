@@ -85,8 +85,8 @@ class TestBridge:
             for each in query.recentProgress
             if each.observedMetrics
         ]
-        totals = {name: sum(batch[name] or 0 for batch in seen) for name in (seen[0] if seen else {})}
-        return measures.read(totals, len(settings.routes))
+        bins = {name: [each for batch in seen for each in batch[name] or ()] for name in measures.NAMES}
+        return measures.read(bins, len(settings.all_routes))
 
     def records(self, topic: str) -> list[Record]:
         return [record_of(message) for message in read_topic(self.kafka, self.name(topic))]

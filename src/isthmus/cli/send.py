@@ -77,6 +77,7 @@ def send(
 def _send(
     file: Path | None, address: str, headers: dict[str, Header], bodies: list[bytes], session: str
 ) -> None:
+    from isthmus.converters.conversion_headers import conversion_headers
     from isthmus.journal.layout import Entry, Op
     from isthmus.journal.writer import JournalWriter
 
@@ -98,7 +99,11 @@ def _send(
                 headers=standard | headers,
                 session=session,
             )
-            places.append(writer.write(Entry(Op.ADD, message)))
+            places.append(
+                writer.write(
+                    Entry(Op.ADD, message, conversion=conversion_headers(message, json=settings.uses_json))
+                )
+            )
         for place in places:
             typer.echo(place.result())
 

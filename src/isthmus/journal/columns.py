@@ -31,6 +31,11 @@ class MessageColumns:
         self._other_topics = other_topics
         self._journaled = F.col("topic") == journal_topic
 
+    @property
+    def journaled(self) -> Column:
+        """Whether the record is one of the journal's."""
+        return self._by_origin(F.lit(True), F.lit(False))
+
     def read(self, rows: DataFrame, also: Mapping[str, Column] | None = None) -> DataFrame:
         """The rows that are no tombstones, with the columns that all others are made from.
 
@@ -118,6 +123,15 @@ class MessageColumns:
             value = F.coalesce(value, self._present(name))
         return value
 
+    def conversion(self, name: str) -> Column:
+        """One of `layout.CONVERSION`, as bytes; null where the journal has none."""
+        return self._by_origin(self._raw_header(name), F.lit(None).cast("binary"))
+
+    @property
+    def protocol(self) -> Column:
+        """What the message came over."""
+        return self._by_origin(self._index(layout.PROTOCOL)["value"].cast("string"), F.lit("kafka"))
+
     def _present(self, kafka_name: str) -> Column:
         """A header's value; empty, not null, where the header is there without one."""
         if not self._other_topics:  # the journal's writer leaves no value out
@@ -183,7 +197,12 @@ class MessageColumns:
     @property
     def own_headers(self) -> Column:
         """The headers to carry on: all that the sender set, none of the journal's own."""
-        journal = F.slice("headers", len(layout.INDEX) + 1, F.greatest(F.size("headers"), F.lit(0)))
+        first = len(layout.INDEX)
+        start = F.lit(first + len(layout.CONVERSION))
+        for place in reversed(range(first, first + len(layout.CONVERSION))):
+            name = F.get("headers", F.lit(place))["key"]
+            start = F.when(F.coalesce(name.isin(*layout.CONVERSION), F.lit(False)), start).otherwise(place)
+        journal = F.slice("headers", start + 1, F.greatest(F.size("headers"), F.lit(0)))
         return F.coalesce(self._by_origin(journal, F.col("foreign_headers")), no_headers())
 
     def published_by(self, bridge_id: str) -> Column:

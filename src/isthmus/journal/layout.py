@@ -12,12 +12,13 @@ headers 0 to 4              the index, always all five, always in this order:
 ``isthmus.session``         who produced it
 ``isthmus.body``            kind and place of the body: ``text``, ``text:12+340``, ``bytes:12+40,60+8``
 then, in a transaction      ``isthmus.tx`` and ``isthmus.seq``: which one, and the place in it
+then, for converters        those of `CONVERSION` that apply, in that order
 then ``jms.<name>``         the message's headers as text, in their order
 last ``jms.types``          ``name=type;`` for each header that is not a string
 ==========================  ==================================================================
 
 The index has fixed places so that Spark reads it by position: that halves the cost of routing a record,
-compared with finding each header by its name. Plain records (those that the router takes) have nothing
+compared with finding each header by its name. Most plain records (those that the router takes) have nothing
 between the index and the message's own headers.
 """
 
@@ -60,11 +61,26 @@ INDEX = (OP, ADDRESS, PROTOCOL, SESSION, BODY)
 TRANSACTION = "isthmus.tx"
 SEQUENCE = "isthmus.seq"
 
+PARTITION = "isthmus.partition"
+"""The partition of the destination that the sender asks for."""
+PARTITION_NUMBER = "[0-9]{1,9}"
+"""What it looks like. Anything else is no partition that there is."""
+KEY = "isthmus.key"
+"""The Kafka key that the sender asks for."""
+JSON_VALUE = "isthmus.value"
+"""The JSON text of a body that is neither text nor bytes."""
+JSON_DOCUMENT = "isthmus.json"
+"""The JSON document of the message up to its body, which Spark adds."""
+CONVERSION = (PARTITION, KEY, JSON_VALUE, JSON_DOCUMENT)
+"""What converters need beyond the index, and Spark cannot read in the message itself."""
+
 RESERVED_PREFIX = "isthmus."
 HEADER_PREFIX = "jms."
 TYPES = "jms.types"
 ORIGIN = "jmsbridge.origin"
 """The id of a bridge that published the record: what keeps messages from going in circles."""
+DESTINATION = "isthmus.destination"
+"""In an outbox: the subject, queue or address that the record goes to."""
 STABLE_ID = "isthmus.id"
 """``<topic>:<partition>:<offset>`` of the record that a published one was made from."""
 ERROR_CODE = "isthmus.error.code"
@@ -90,6 +106,8 @@ class Entry(NamedTuple):
     message: Message
     transaction: str | None = None
     sequence: int | None = None
+    conversion: KafkaHeaders = ()
+    """Those of `CONVERSION` that apply."""
 
 
 def stable_id(topic: str, partition: int, offset: int) -> str:
@@ -116,6 +134,7 @@ def encode(entry: Entry) -> Record:
     if entry.op not in PLAIN:
         headers.append((TRANSACTION, _utf8(entry.transaction or "")))
         headers.append((SEQUENCE, _utf8(str(entry.sequence or 0))))
+    headers += entry.conversion
     headers += encode_headers(message.headers)
     key = message.id if entry.op in PLAIN or entry.op.endswith("_TX") else entry.transaction or ""
     return Record(_utf8(key), message.value, headers)
@@ -145,16 +164,28 @@ def decode(record: Record) -> Entry:
         if not re.fullmatch("[0-9]{1,18}", place):
             raise DecodeError(f"{SEQUENCE} is not a number that can be a place: {place[:20]}")
         sequence, rest = int(place), rest[2:]
+    own = own_headers(rest)
     message = Message(
         id=_text(record.key),
         address=address,
         protocol=protocol,
         value=record.value,
         body=decode_body(body, record.value),
-        headers=decode_headers(rest),
+        headers=decode_headers(own),
         session=session,
     )
-    return Entry(op, message, transaction, sequence)
+    conversion = [header for header in rest if header[0] in CONVERSION]
+    return Entry(op, message, transaction, sequence, conversion)
+
+
+def own_headers(headers: KafkaHeaders) -> KafkaHeaders:
+    """What is left of the headers behind the index without those of `CONVERSION` that they begin with."""
+    place = 0
+    for name, _ in headers[: len(CONVERSION)]:
+        if name not in CONVERSION:
+            break
+        place += 1
+    return headers[place:]
 
 
 def encode_headers(headers: Mapping[str, Header]) -> list[tuple[str, bytes | None]]:

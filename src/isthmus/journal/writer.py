@@ -7,6 +7,7 @@ with an idempotent producer, so that no retry doubles or reorders them.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Thread
 from types import TracebackType
@@ -71,33 +72,50 @@ class JournalWriter:
 
         The future fails with `HardFailure` when Kafka refuses. A full queue waits for Kafka to catch up.
         """
-        record = layout.encode(entry)
         future: Future[Position] = Future()
 
         def delivered(error: KafkaError | None, message: Delivered) -> None:
             if error is None:
-                # A delivered message has its place.
-                future.set_result(Position(self._topic, message.partition() or 0, message.offset() or 0))
+                future.set_result(self.position(message))
             else:
-                future.set_exception(_refused(self._topic, error))
+                future.set_exception(self.refused(error))
 
-        while True:
-            try:
-                self._producer.produce(
-                    self._topic,
-                    key=record.key,
-                    value=record.value,
-                    headers=list(record.headers),
-                    partition=partition_of(entry.message.session, self._partitions),
-                    on_delivery=delivered,
-                )
-            except BufferError:
+        try:
+            while not self.offer(entry, delivered):
                 self._producer.poll(0.01)
-            except KafkaException as error:  # too large, for one: Kafka was not even asked
-                future.set_exception(_refused(self._topic, error.args[0]))
-                return future
-            else:
-                return future
+        except HardFailure as failure:
+            future.set_exception(failure)
+        return future
+
+    def offer(self, entry: Entry, delivered: Callable[[KafkaError | None, Delivered], None]) -> bool:
+        """Write an entry without waiting: False, and nothing is written, when the queue is full.
+
+        ``delivered`` is called from the writer's own thread once the entry's fate is decided. Raises
+        `HardFailure` for what is refused before Kafka is even asked: a record that is too large, for one.
+        """
+        record = layout.encode(entry)
+        try:
+            self._producer.produce(
+                self._topic,
+                key=record.key,
+                value=record.value,
+                headers=list(record.headers),
+                partition=partition_of(entry.message.session, self._partitions),
+                on_delivery=delivered,
+            )
+        except BufferError:
+            return False
+        except KafkaException as error:
+            raise self.refused(error.args[0]) from None
+        return True
+
+    def position(self, message: Delivered) -> Position:
+        """The place of a delivered message."""
+        return Position(self._topic, message.partition() or 0, message.offset() or 0)
+
+    def refused(self, error: KafkaError) -> HardFailure:
+        """What Kafka's refusal of an entry means."""
+        return _refused(self._topic, error)
 
     def flush(self, timeout_s: float = 30) -> None:
         """Wait until everything that was written is decided. Raises `HardFailure` when time runs out."""

@@ -12,7 +12,7 @@ from isthmus.config.settings import Settings
 from isthmus.errors import HardFailure
 from isthmus.kafka import Kafka, describe
 from isthmus.pipeline.prepare import check_topics
-from isthmus.pipeline.router import STOP_MARK
+from isthmus.pipeline.router import STOP_MARK, TOPIC_MARK
 
 _DATA_LOSS = re.compile(
     r"data (?:may have been|was|has been) lost|KAFKA_DATA_LOSS|OffsetOutOfRange", re.IGNORECASE
@@ -22,7 +22,7 @@ _CAUSE = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)): (.+)$", re.
 
 def explain(error: str, settings: Settings, kafka: Kafka, log: str) -> HardFailure:
     """What the text of a query's exception means. ``log`` is where the rest of it can be read."""
-    if (report := _stop_report(error)) is not None:
+    if (report := _report(error, STOP_MARK)) is not None:
         return _stopped(report, settings)
     if _DATA_LOSS.search(error):
         return HardFailure(
@@ -43,9 +43,15 @@ def explain(error: str, settings: Settings, kafka: Kafka, log: str) -> HardFailu
     )
 
 
-def _stop_report(error: str) -> dict[str, str] | None:
-    """What policy ``stop`` reported; None if the error is another one, or the report was cut off."""
-    _, mark, rest = error.partition(STOP_MARK)
+def topic_in_question(error: str) -> str | None:
+    """The topic that the query ended for because its plan did not know of it; None for any other error."""
+    report = _report(error, TOPIC_MARK)
+    return report["topic"] if report else None
+
+
+def _report(error: str, mark: str) -> dict[str, str] | None:
+    """What the plan reported; None if the error is another one, or the report was cut off."""
+    _, mark, rest = error.partition(mark)
     try:
         report = json.JSONDecoder().raw_decode(rest)[0] if mark else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""What must hold before the router starts: the journal is there, and every topic can be used.
+"""What must hold before the router starts: the journal and outboxes are there, and every topic can be used.
 
 Hard failures are found here, before a message is touched: a destination that does not exist or may not be
 written, a dead-letter topic likewise, a source that may not be read. The embedded Kafka is the bridge's own,
@@ -7,12 +7,12 @@ so there the topics are made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from isthmus.config.check import TopicFacts
 from isthmus.config.settings import Settings
 from isthmus.errors import HardFailure
-from isthmus.kafka import Kafka, create_topics, describe
+from isthmus.kafka import Kafka, create_topics, describe, topic_names
 from isthmus.routing.plan import RoutingPlan
 
 JOURNAL_CONFIG = {
@@ -21,35 +21,67 @@ JOURNAL_CONFIG = {
     "retention.ms": str(7 * 24 * 60 * 60 * 1000),
 }
 
+OUTBOX_CONFIG = {"retention.ms": JOURNAL_CONFIG["retention.ms"]}
+"""Letters wait there while a system is away: for a week, as messages do in the journal."""
+
 EMBEDDED_PARTITIONS = 4
 """How many partitions a destination gets in the embedded Kafka."""
 
 
-def prepare(settings: Settings, kafka: Kafka) -> tuple[RoutingPlan, int]:
-    """The plan for the router, and how many partitions it reads. Raises `HardFailure` for what is missing."""
-    # Only if it is missing: who may use the journal need not have the right to create topics.
-    if settings.journal.topic not in describe(kafka, [settings.journal.topic]):
-        create_topics(kafka, [settings.journal.topic], settings.journal.partitions, JOURNAL_CONFIG)
+def prepare(settings: Settings, kafka: Kafka, asked_for: Collection[str] = ()) -> tuple[RoutingPlan, int]:
+    """The plan for the router, and how many partitions it reads. Raises `HardFailure` for what is missing.
+
+    ``asked_for`` are topics that messages named: the plan says whether they exist.
+    """
+    make_own_topics(settings, kafka)
     destinations = {route.topic for route in settings.routes} | (
         {settings.routing.dead_letter_topic} if settings.routing.dead_letter_topic else set()
     )
     sources = {settings.journal.topic, *settings.routing.source_topics}
     if settings.kafka.embedded:
         create_topics(kafka, destinations | sources, EMBEDDED_PARTITIONS)
-    facts = describe(kafka, destinations | sources)
+    addressable = _addressable(settings, topic_names(kafka)) if settings.message_convert else set()
+    facts = describe(kafka, destinations | sources | addressable)
     check_topics(settings, facts)
-    limits = {name: limit for name in destinations if (limit := facts[name].max_message_bytes) is not None}
+    writable = {name for name in addressable if name in facts and facts[name].writable}
+    published = writable | {route.topic for route in settings.routes}
+    limits = {
+        name: limit
+        for name in published | destinations
+        if (limit := facts[name].max_message_bytes) is not None
+    }
     plan = RoutingPlan(
         bridge_id=settings.bridge_id,
         journal_topic=settings.journal.topic,
         source_topics=settings.routing.source_topics,
-        routes=settings.routes,
+        routes=settings.all_routes,
         on_error=settings.routing.on_error,
         dead_letter_topic=settings.routing.dead_letter_topic,
         propagate_non_durable=settings.routing.non_durable == "propagate",
         max_message_bytes=limits,
+        partitions={name: facts[name].partitions for name in published},
+        missing_topics=frozenset(asked_for) - published,
     )
     return plan, sum(facts[name].partitions for name in sources)
+
+
+def make_own_topics(settings: Settings, kafka: Kafka) -> None:
+    """Make the journal and the outboxes if they are not there. Raises `HardFailure` when Kafka refuses."""
+    outboxes = {route.topic for route in settings.routes if route.destination is not None}
+    # Only what is missing: who may use topics need not have the right to create any.
+    missing = {settings.journal.topic, *outboxes} - describe(
+        kafka, {settings.journal.topic, *outboxes}
+    ).keys()
+    if settings.journal.topic in missing:
+        create_topics(kafka, [settings.journal.topic], settings.journal.partitions, JOURNAL_CONFIG)
+    create_topics(kafka, outboxes & missing, settings.journal.partitions, OUTBOX_CONFIG)
+
+
+def _addressable(settings: Settings, names: Collection[str]) -> set[str]:
+    """The topics that a message may name as its destination: none of Kafka's own or of the bridge's."""
+    own = {settings.journal.topic, settings.routing.dead_letter_topic}
+    reserved = ("__", f"isthmus.{settings.bridge_id}.")
+    return {name for name in names if name not in own and not name.startswith(reserved)}
 
 
 def check_topics(settings: Settings, facts: Mapping[str, TopicFacts]) -> None:

@@ -50,7 +50,7 @@ def start_router(
     """Start routing, from where the checkpoint says."""
     topics = (plan.journal_topic, *plan.source_topics)
     writer = kafka_sink(route(read_topics(spark, kafka, topics), plan), kafka, plan, checkpoint)
-    if settings.mode == "real-time":
+    if settings.mode == "real-time" and not any(route.has_own_converter for route in plan.routes):
         # PySpark takes this argument; its annotations do not know it yet.
         writer = writer.trigger(realTime=f"{settings.batch_duration_s * 1000:.0f} milliseconds")  # type: ignore[call-overload]
     else:

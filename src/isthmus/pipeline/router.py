@@ -10,25 +10,35 @@ There is no Python per record, no UDF and no ``foreachBatch``, so that the plan 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from isthmus.converters import columns as converters
-from isthmus.errors import ConversionFailure, DecodeError, KeyFailure, OversizeFailure
+from isthmus.errors import (
+    ConversionFailure,
+    DecodeError,
+    DestinationFailure,
+    KeyFailure,
+    OversizeFailure,
+)
 from isthmus.journal import layout
 from isthmus.journal.columns import MessageColumns, kafka_headers, no_headers
 from isthmus.message import NON_PERSISTENT
 from isthmus.pipeline import measures
+from isthmus.pipeline.measures import code
+from isthmus.pipeline.own_converter import converted_by_users
 from isthmus.routing import columns as routing
-from isthmus.routing.counts import FAILURES
 from isthmus.routing.plan import Outcome, RoutingPlan
 from isthmus.routing.route import OnError, Route
 
 STOP_MARK = "isthmus-stop:"
 """What begins the message of the error that policy ``stop`` raises; JSON follows."""
+
+TOPIC_MARK = "isthmus-topic:"
+"""What begins the message of the error for a topic that the plan knows nothing of; JSON follows."""
 
 T = TypeVar("T", bound=Hashable)
 
@@ -47,9 +57,10 @@ def decide(rows: DataFrame, plan: RoutingPlan, message: MessageColumns) -> DataF
         .where(F.col("defect").isNotNull() | (message.op == layout.Op.ADD.value))
         .withColumn("aside", _aside(plan, message))
         .withColumn("route", _first_match(plan, message))
+        .transform(lambda routed: converted_by_users(routed, plan))
         .withColumns(_conversion(plan, message))
         .withColumns(_checks(plan, message))
-        .withColumn("error", _error(plan, message))
+        .withColumn("error", _error(plan))
         .withColumn("outcome", _outcome(plan))
         .withColumn("dead_letter_headers", _dead_letter_headers(plan, message))
     )
@@ -62,13 +73,10 @@ def _publish(decided: DataFrame, plan: RoutingPlan, message: MessageColumns) -> 
     """The records for Spark's Kafka sink; every outcome is counted on the way."""
     to_publish = decided.select(
         "outcome",
-        F.when(F.col("outcome") == Outcome.PUBLISHED.value, F.col("route")).alias("success_route"),
-        F.when(F.col("outcome").isin([each.value for each in FAILURES]), F.col("route")).alias(
-            "failure_route"
-        ),
+        "route",
         "latency_ms",
         _for_outcome(
-            published=_listed(plan, lambda route: route.topic),
+            published=F.col("new_topic"),
             dead_lettered=F.lit(plan.dead_letter_topic),
             stopped=_stop(plan, message),
         ).alias("topic"),
@@ -77,18 +85,20 @@ def _publish(decided: DataFrame, plan: RoutingPlan, message: MessageColumns) -> 
         _for_outcome(published=F.col("new_headers"), dead_lettered=F.col("dead_letter_headers")).alias(
             "headers"
         ),
+        *([_partition().alias("partition")] if _senders_choose(plan) else []),
     )
     counted = to_publish.observe(measures.NAME, *measures.aggregates(len(plan.routes)))
-    return counted.where(F.col("topic").isNotNull()).select("topic", "key", "value", "headers")
+    columns = ("topic", "key", "value", "headers", *(["partition"] if _senders_choose(plan) else []))
+    return counted.where(F.col("topic").isNotNull()).select(*columns)
 
 
 def _aside(plan: RoutingPlan, message: MessageColumns) -> Column:
     """Why a message is left aside before any route is tried; null when it is not."""
     aside = F.when(F.col("defect").isNotNull(), None).when(
-        message.published_by(plan.bridge_id), Outcome.LOOPED.value
+        message.published_by(plan.bridge_id), code(Outcome.LOOPED)
     )
     if not plan.propagate_non_durable:
-        aside = aside.when(message.header("DeliveryMode") == NON_PERSISTENT, Outcome.NON_DURABLE.value)
+        aside = aside.when(message.header("DeliveryMode") == NON_PERSISTENT, code(Outcome.NON_DURABLE))
     return aside
 
 
@@ -96,7 +106,8 @@ def _first_match(plan: RoutingPlan, message: MessageColumns) -> Column:
     """The place in the plan of the first route that takes the message; null when none does."""
     found = F.when(F.col("defect").isNotNull() | F.col("aside").isNotNull(), F.lit(None).cast("int"))
     for place, route in enumerate(plan.routes):
-        found = found.when(routing.matches(route.predicate, message.address, message.header), F.lit(place))
+        takes = routing.matches(route.predicate, message.address, message.header)
+        found = found.when(takes & message.journaled if route.is_direct else takes, F.lit(place))
     return found
 
 
@@ -119,38 +130,100 @@ def _listed(plan: RoutingPlan, value: Callable[[Route], str | int | None]) -> Co
 
 def _conversion(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]:
     """What is to be published for a row with a route."""
-    routed = F.col("route").isNotNull()
 
-    def key(name: str | None) -> Column:
-        return F.col("key") if name is None else message.header_bytes(name)
+    def key(route: tuple[str | None, bool, bool, bool]) -> Column:
+        header, is_direct, chosen_by_sender, by_user = route
+        if header is not None:
+            return message.header_bytes(header)
+        if by_user:
+            return F.col("by_user.key").cast("binary")
+        asked_for = message.conversion(layout.KEY)
+        fallback = F.lit(None).cast("binary") if is_direct else F.col("key")
+        return F.coalesce(asked_for, fallback) if chosen_by_sender else F.col("key")
 
+    def value(convert: str) -> Column:
+        return F.col("by_user.value") if ":" in convert else converters.convert(convert, message).value
+
+    def headers(kept: str) -> Column:
+        kinds = {"jms": message.own_headers, "user": F.col("by_user.headers")}
+        return F.concat(kinds[kept], _marks(plan, message)) if kept in kinds else _marks(plan, message)
+
+    def kept(route: Route) -> str:
+        return "user" if route.has_own_converter else route.convert if route.convert == "jms" else ""
+
+    topics = _listed(plan, lambda route: route.topic or None)
+    if any(route.is_direct for route in plan.routes):
+        by_address = F.when(F.col("route").isNotNull(), F.translate(message.address, "/", "."))
+        topics = F.coalesce(topics, by_address)
     return {
-        "new_key": _of_route(plan, lambda route: route.key, key).cast("binary"),
-        "new_value": F.when(routed, converters.jms(message).value),
-        "new_headers": F.when(routed, F.concat(message.own_headers, _marks(plan, message))),
+        "new_topic": topics,
+        "new_key": _of_route(
+            plan,
+            lambda route: (route.key, route.is_direct, route.convert != "jms", route.has_own_converter),
+            key,
+        ).cast("binary"),
+        "new_value": _of_route(plan, lambda route: route.convert, value).cast("binary"),
+        "new_headers": _of_route(plan, kept, headers),
     }
 
 
+def _senders_choose(plan: RoutingPlan) -> bool:
+    """Whether a message may name the partition that it goes to."""
+    return any(route.convert != "jms" for route in plan.routes)
+
+
+def _partition() -> Column:
+    """What the sender asks for. A dead letter goes anywhere."""
+    return F.when(F.col("outcome") == code(Outcome.PUBLISHED), F.col("new_partition"))
+
+
 def _marks(plan: RoutingPlan, message: MessageColumns) -> Column:
-    """What tells of every record where it came from."""
-    return kafka_headers({layout.ORIGIN: F.lit(plan.bridge_id), layout.STABLE_ID: message.stable_id})
+    """What tells of every record where it came from, and of one in an outbox where it goes."""
+    marks = kafka_headers({layout.ORIGIN: F.lit(plan.bridge_id), layout.STABLE_ID: message.stable_id})
+    if all(route.destination is None for route in plan.routes):
+        return marks
+    destination = _listed(plan, lambda route: route.destination)
+    onward = kafka_headers({layout.DESTINATION: destination})
+    return F.when(destination.isNull(), marks).otherwise(F.concat(marks, onward))
 
 
-def _error(plan: RoutingPlan, message: MessageColumns) -> Column:
+def _error(plan: RoutingPlan) -> Column:
     """Code and message of the soft failure; null when there is none."""
 
-    def error(code: str, text: Column) -> Column:
-        return F.struct(F.lit(code).alias("code"), text.alias("message"))
+    def error(code: Column | str, text: Column | str) -> Column:
+        columns = [each if isinstance(each, Column) else F.lit(each) for each in (code, text)]
+        return F.struct(columns[0].alias("code"), columns[1].alias("message"))
 
-    limit = _listed(plan, lambda route: plan.max_message_bytes.get(route.topic)).cast("int")
-    topic = _listed(plan, lambda route: route.topic)
-    size = F.col("size")
-    return (
-        F.when(F.col("defect").isNotNull(), error(DecodeError.code, F.col("defect")))
-        .when(F.col("key_error").isNotNull(), error(KeyFailure.code, F.col("key_error")))
-        .when(F.col("unconverted"), error(ConversionFailure.code, converters.jms(message).error_message))
-        .when(size > limit, error(OversizeFailure.code, _oversize(size, topic, limit)))
-    )
+    topic, size, limit = F.col("new_topic"), F.col("size"), _of_topic(plan, plan.max_message_bytes)
+    found = F.when(F.col("defect").isNotNull(), error(DecodeError.code, F.col("defect")))
+    if any(route.is_direct for route in plan.routes):
+        found = found.when(F.col("no_topic"), error(DestinationFailure.code, _no_topic(topic)))
+    found = found.when(F.col("key_error").isNotNull(), error(KeyFailure.code, F.col("key_error")))
+    if any(route.has_own_converter for route in plan.routes):
+        found = found.when(
+            F.col("by_user.error_code").isNotNull(),
+            error(F.col("by_user.error_code"), F.col("by_user.error_message")),
+        )
+    found = found.when(F.col("unconverted").isNotNull(), error(ConversionFailure.code, F.col("unconverted")))
+    if _senders_choose(plan):
+        count = _of_topic(plan, plan.partitions)
+        asked_for = F.col("new_partition")
+        text = F.concat(topic, F.lit(" has no partition "), asked_for)
+        found = found.when(~asked_for.between(0, count - 1), error(DestinationFailure.code, text))
+    return found.when(size > limit, error(OversizeFailure.code, _oversize(size, topic, limit)))
+
+
+def _of_topic(plan: RoutingPlan, facts: Mapping[str, int]) -> Column:
+    """A fact about the topic that the row goes to; null where nothing is known."""
+    by_route = _listed(plan, lambda route: facts.get(route.topic)).cast("int")
+    if not facts or not any(route.is_direct for route in plan.routes):
+        return by_route
+    known = F.create_map(*[F.lit(each) for pair in facts.items() for each in pair])
+    return F.coalesce(by_route, F.try_element_at(known, F.col("new_topic")))
+
+
+def _no_topic(topic: Column) -> Column:
+    return F.concat(F.lit("there is no topic "), topic)
 
 
 def _checks(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]:
@@ -169,13 +242,60 @@ def _checks(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]:
             .when(F.octet_length(value) == 0, f"header {name} is empty")
         )
 
-    return {
+    def unconverted(convert: str) -> Column:
+        if ":" in convert:
+            return F.lit(None).cast("string")
+        return converters.convert(convert, message).error
+
+    checks = {
         "key_error": _of_route(plan, lambda route: route.key, key_error).cast("string"),
-        "unconverted": routed & converters.jms(message).error_code.isNotNull(),
+        "unconverted": _of_route(plan, lambda route: route.convert, unconverted).cast("string"),
         "size": F.when(
             routed, routing.record_size(F.col("new_key"), F.col("new_value"), F.col("new_headers"))
         ),
     }
+    if _senders_choose(plan):
+        checks["new_partition"] = _of_route(plan, _partition_source, lambda source: source(message))
+    if any(route.is_direct for route in plan.routes):
+        checks["no_topic"] = _topic_missing(plan)
+    return checks
+
+
+def _partition_source(route: Route) -> Callable[[MessageColumns], Column]:
+    """Where the partition of a route's records comes from."""
+    if route.convert == "jms":
+        return _no_partition
+    return _users_partition if route.has_own_converter else _asked_partition
+
+
+def _no_partition(_: MessageColumns) -> Column:
+    return F.lit(None).cast("int")
+
+
+def _users_partition(_: MessageColumns) -> Column:
+    return F.col("by_user.partition")
+
+
+def _asked_partition(message: MessageColumns) -> Column:
+    text = message.conversion(layout.PARTITION).cast("string")
+    return F.when(text.rlike(rf"\A{layout.PARTITION_NUMBER}\z"), text.cast("int")).when(text.isNotNull(), -1)
+
+
+def _topic_missing(plan: RoutingPlan) -> Column:
+    """Whether the topic that the message names does not exist. If that is not known, the query fails.
+
+    Whoever runs it then asks Kafka, and starts it again with the answer.
+    """
+    direct = F.col("route") == len(plan.routes) - 1
+    topic = F.col("new_topic")
+    missing = _among(topic, plan.missing_topics)
+    unknown = ~missing & ~_among(topic, plan.partitions)
+    ask = F.raise_error(F.concat(F.lit(TOPIC_MARK), F.to_json(F.struct(topic.alias("topic")))))
+    return F.when(direct & unknown, ask.cast("boolean")).otherwise(direct & missing)
+
+
+def _among(text: Column, texts: Collection[str]) -> Column:
+    return text.isin(*texts) if texts else F.lit(False)
 
 
 def _oversize(size: Column, topic: Column, limit: Column) -> Column:
@@ -190,13 +310,13 @@ def _outcome(plan: RoutingPlan) -> Column:
         OnError.SKIP: Outcome.SKIPPED,
         OnError.DEAD_LETTER: Outcome.DEAD_LETTERED,
     }
-    by_route = _listed(plan, lambda route: outcome_of[plan.policy(route)].value)
-    failed = F.coalesce(by_route, F.lit(outcome_of[plan.policy(None)].value))
+    by_route = _listed(plan, lambda route: code(outcome_of[plan.policy(route)]))
+    failed = F.coalesce(by_route, F.lit(code(outcome_of[plan.policy(None)])))
     return (
         F.when(F.col("error").isNotNull(), failed)
         .when(F.col("aside").isNotNull(), F.col("aside"))
-        .when(F.col("route").isNull(), Outcome.UNMATCHED.value)
-        .otherwise(Outcome.PUBLISHED.value)
+        .when(F.col("route").isNull(), code(Outcome.UNMATCHED))
+        .otherwise(code(Outcome.PUBLISHED))
     )
 
 
@@ -212,7 +332,7 @@ def _dead_letter_headers(plan: RoutingPlan, message: MessageColumns) -> Column:
     )
     kept = F.coalesce(F.col("headers"), no_headers())
     return F.when(
-        F.col("outcome") == Outcome.DEAD_LETTERED.value, F.concat(kept, _marks(plan, message), report)
+        F.col("outcome") == code(Outcome.DEAD_LETTERED), F.concat(kept, _marks(plan, message), report)
     )
 
 
@@ -221,12 +341,12 @@ def _oversize_dead_letters(plan: RoutingPlan) -> dict[str, Column]:
     topic = plan.dead_letter_topic or ""
     limit = F.lit(plan.max_message_bytes[topic])
     size = routing.record_size(F.col("key"), F.col("value"), F.col("dead_letter_headers"))
-    oversize = (F.col("outcome") == Outcome.DEAD_LETTERED.value) & (size > limit)
+    oversize = (F.col("outcome") == code(Outcome.DEAD_LETTERED)) & (size > limit)
     error = F.struct(
         F.lit(OversizeFailure.code).alias("code"), _oversize(size, F.lit(topic), limit).alias("message")
     )
     return {
-        "outcome": F.when(oversize, Outcome.STOPPED.value).otherwise(F.col("outcome")),
+        "outcome": F.when(oversize, code(Outcome.STOPPED)).otherwise(F.col("outcome")),
         "error": F.when(oversize, error).otherwise(F.col("error")),
     }
 
@@ -243,7 +363,7 @@ def _stop(plan: RoutingPlan, message: MessageColumns) -> Column:
 
 
 def _for_outcome(*, published: Column, dead_lettered: Column, stopped: Column | None = None) -> Column:
-    chosen = F.when(F.col("outcome") == Outcome.PUBLISHED.value, published).when(
-        F.col("outcome") == Outcome.DEAD_LETTERED.value, dead_lettered
+    chosen = F.when(F.col("outcome") == code(Outcome.PUBLISHED), published).when(
+        F.col("outcome") == code(Outcome.DEAD_LETTERED), dead_lettered
     )
-    return chosen if stopped is None else chosen.when(F.col("outcome") == Outcome.STOPPED.value, stopped)
+    return chosen if stopped is None else chosen.when(F.col("outcome") == code(Outcome.STOPPED), stopped)

@@ -15,7 +15,7 @@ from isthmus.config.settings import Settings
 from isthmus.errors import HardFailure
 from isthmus.kafka import Kafka
 from isthmus.pipeline import measures
-from isthmus.pipeline.failure import explain
+from isthmus.pipeline.failure import explain, topic_in_question
 from isthmus.pipeline.prepare import prepare
 from isthmus.pipeline.publish import start_router
 from isthmus.pipeline.session import start_session
@@ -32,14 +32,15 @@ class Pipeline:
         self._settings = settings
         self._kafka = kafka
         self._log_dir = settings.local_state_dir / "logs"
-        self.metrics = RouterMetrics(settings.bridge_id, [route.name for route in settings.routes])
+        self.metrics = RouterMetrics(settings.bridge_id, [route.name for route in settings.all_routes])
+        self._asked_for: set[str] = set()
         self._spark: SparkSession | None = None
         self._query: StreamingQuery | None = None
         self._last_batch = -1
 
     def start(self) -> None:
         """Check the topics, start Spark and the router. Raises `HardFailure` when that cannot be done."""
-        plan, partitions = prepare(self._settings, self._kafka)
+        plan, partitions = prepare(self._settings, self._kafka, self._asked_for)
         self._spark = start_session(
             f"isthmus {self._settings.bridge_id}",
             self._settings.pipeline,
@@ -48,6 +49,7 @@ class Pipeline:
         )
         checkpoint = f"{self._settings.state_dir}/checkpoints/router"
         self._query = start_router(self._spark, self._kafka, plan, self._settings.pipeline, checkpoint)
+        self._last_batch = -1
 
     @property
     def problem(self) -> str | None:
@@ -73,13 +75,17 @@ class Pipeline:
                 "Spark's driver is gone: its process was killed or ran out of memory",
                 remedy=f"see {log} and pipeline.spark.driver.memory; a restart goes on from the checkpoint",
             ) from gone
-        if error is not None:
+        if error is not None and (topic := topic_in_question(str(error))) not in (None, *self._asked_for):
+            # Now there is an answer for the plan: whether the topic exists.
+            self._asked_for.add(str(topic))
+            self.start()
+        elif error is not None:
             raise explain(str(error), self._settings, self._kafka, str(log))
 
     def _count(self, progress: StreamingQueryProgress) -> None:
         observed = progress.observedMetrics.get(measures.NAME)
         if progress.batchId > self._last_batch and observed is not None:
-            self.metrics.add(measures.read(observed.asDict(), len(self._settings.routes)))
+            self.metrics.add(measures.read(observed.asDict(), len(self._settings.all_routes)))
             self._last_batch = progress.batchId
 
     def stop(self) -> None:

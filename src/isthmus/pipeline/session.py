@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from importlib import resources
 from pathlib import Path
 
@@ -34,6 +35,8 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
+        # Base64 in JSON is one line.
+        "spark.sql.chunkBase64String.enabled": "false",
         # Spark's own pattern, and what Kafka's options call their secrets.
         "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|ssl[.]key",
         "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|ssl[.]key",
@@ -42,6 +45,8 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         # Driver and executor are one process: nobody else has to reach it.
         defaults |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Spark would take the first python3 that it finds, which need not have this package.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log_dir.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.Builder()
     for key, value in (defaults | dict(settings.spark)).items():

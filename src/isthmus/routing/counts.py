@@ -17,7 +17,7 @@ class RouteCounts:
     success: int = 0
     failure: int = 0
     latency_ms: int = 0
-    """Added up over the sampled records: from the journal's timestamp until routed and converted."""
+    """Added up over the sampled records: from the journal's timestamp until they were routed."""
     sampled: int = 0
 
     def __add__(self, other: RouteCounts) -> RouteCounts:

@@ -6,17 +6,18 @@ plan. It is used in tests, by ``isthmus send --explain``, and by readers who wan
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
-from isthmus.converters import jms
-from isthmus.errors import DecodeError, OversizeFailure, SoftFailure
+from isthmus.converters import converter
+from isthmus.converters.journaled import as_amqp, kafka_value
+from isthmus.errors import DecodeError, DestinationFailure, OversizeFailure, SoftFailure
 from isthmus.journal import layout
-from isthmus.journal.layout import Op, Record
-from isthmus.message import Message
+from isthmus.journal.layout import Entry, Op, Record
 from isthmus.routing.key import select_key
 from isthmus.routing.plan import Outcome, RoutingPlan
 from isthmus.routing.predicate import matches
-from isthmus.routing.route import OnError, Route
+from isthmus.routing.route import OnError, Route, topic_of_address
 from isthmus.routing.size import record_size
 
 
@@ -28,6 +29,7 @@ class Decision:
     route: Route | None = None
     topic: str | None = None
     record: Record | None = None
+    partition: int | None = None
     error: SoftFailure | None = None
 
 
@@ -35,51 +37,89 @@ def decide(plan: RoutingPlan, topic: str, partition: int, offset: int, record: R
     """What becomes of the record at that place."""
     stable_id = layout.stable_id(topic, partition, offset)
     try:
-        message, own_headers = _read(plan, topic, record)
+        entry, own_headers = _read(plan, topic, record)
     except DecodeError as error:
         return _fail(plan, None, record, stable_id, error)
-    if message is None:
+    if entry is None:
         return Decision(Outcome.IGNORED)
+    message = entry.message
     if (layout.ORIGIN, plan.bridge_id.encode()) in record.headers:
         return Decision(Outcome.LOOPED)
     if not plan.propagate_non_durable and not message.durable:
         return Decision(Outcome.NON_DURABLE)
-    route = next((route for route in plan.routes if matches(route.predicate, message)), None)
+    candidates = [each for each in plan.routes if topic == plan.journal_topic or not each.is_direct]
+    route = next((route for route in candidates if matches(route.predicate, message)), None)
     if route is None:
         return Decision(Outcome.UNMATCHED)
     try:
-        published = _publish(plan, route, record, message, own_headers, stable_id)
+        destination = route.topic or topic_of_address(message.address)
+        published, chosen = _publish(plan, route, destination, record, entry, own_headers, stable_id)
     except SoftFailure as error:
         return _fail(plan, route, record, stable_id, error)
-    return Decision(Outcome.PUBLISHED, route, route.topic, published)
+    return Decision(Outcome.PUBLISHED, route, destination, published, chosen)
 
 
-def _read(plan: RoutingPlan, topic: str, record: Record) -> tuple[Message | None, layout.KafkaHeaders]:
+def _read(plan: RoutingPlan, topic: str, record: Record) -> tuple[Entry | None, layout.KafkaHeaders]:
     if topic != plan.journal_topic:
         own = [
             header for header in record.headers if not header[0].lower().startswith(layout.RESERVED_PREFIX)
         ]
-        return layout.adopt(topic, record), own
+        return Entry(Op.ADD, layout.adopt(topic, record)), own
     if record.value is None and not record.headers:
         return None, ()
     if layout.op_of(record) is not Op.ADD:
         return None, ()
-    return layout.decode(record).message, record.headers[len(layout.INDEX) :]
+    return layout.decode(record), layout.own_headers(record.headers[len(layout.INDEX) :])
 
 
 def _publish(
     plan: RoutingPlan,
     route: Route,
+    topic: str,
     record: Record,
-    message: Message,
+    entry: Entry,
     own_headers: layout.KafkaHeaders,
     stable_id: str,
-) -> Record:
-    key = record.key if route.key is None else select_key(message, route.key)
-    value = jms.kafka_value(message.body, message.value)
-    published = Record(key, value, [*own_headers, *_marks(plan, stable_id)])
-    _check_size(plan, route.topic, published)
-    return published
+) -> tuple[Record, int | None]:
+    """The record to publish, and the partition that its sender asks for."""
+    if route.is_direct and topic not in plan.partitions:
+        raise DestinationFailure(f"there is no topic {topic}")
+    key = _key(route, record, entry)
+    partition: int | None = None
+    headers: layout.KafkaHeaders = ()
+    if route.has_own_converter:
+        made = converter(route.convert).to_kafka_record(as_amqp(entry.message))
+        partition, value, headers = made.partition, made.value, made.headers
+        if route.key is None:
+            key = None if made.key is None else made.key.encode()
+    else:
+        value = kafka_value(route.convert, entry)
+        if route.convert == "jms":
+            headers = own_headers
+        else:
+            partition = _partition_asked_for(entry)
+    if partition is not None and not 0 <= partition < plan.partitions.get(topic, partition + 1):
+        raise DestinationFailure(f"{topic} has no partition {partition}")
+    published = Record(key, value, [*headers, *_marks(plan, stable_id, route)])
+    _check_size(plan, topic, published)
+    return published, partition
+
+
+def _key(route: Route, record: Record, entry: Entry) -> bytes | None:
+    """The header that the route names, or what the sender asks for; or else the message id, if not direct."""
+    if route.key is not None:
+        return select_key(entry.message, route.key)
+    if route.convert == "jms":
+        return record.key
+    asked_for = dict(entry.conversion).get(layout.KEY)
+    return asked_for if asked_for is not None or route.is_direct else record.key
+
+
+def _partition_asked_for(entry: Entry) -> int | None:
+    asked_for = dict(entry.conversion).get(layout.PARTITION)
+    if asked_for is None:
+        return None
+    return int(asked_for) if re.fullmatch(layout.PARTITION_NUMBER.encode(), asked_for) else -1
 
 
 def _check_size(plan: RoutingPlan, topic: str, record: Record) -> None:
@@ -88,8 +128,11 @@ def _check_size(plan: RoutingPlan, topic: str, record: Record) -> None:
         raise OversizeFailure(f"the record has up to {size} bytes, and {topic} takes {limit}")
 
 
-def _marks(plan: RoutingPlan, stable_id: str) -> layout.KafkaHeaders:
-    return [(layout.ORIGIN, plan.bridge_id.encode()), (layout.STABLE_ID, stable_id.encode())]
+def _marks(plan: RoutingPlan, stable_id: str, route: Route | None) -> layout.KafkaHeaders:
+    marks = [(layout.ORIGIN, plan.bridge_id.encode()), (layout.STABLE_ID, stable_id.encode())]
+    if route is not None and route.destination is not None:
+        marks.append((layout.DESTINATION, route.destination.encode()))
+    return marks
 
 
 def _fail(
@@ -104,11 +147,13 @@ def _fail(
                 (layout.ERROR_MESSAGE, str(error).encode()),
                 (layout.ERROR_ROUTE, (route.name if route else "").encode()),
             ]
-            letter = Record(record.key, record.value, [*record.headers, *_marks(plan, stable_id), *report])
+            letter = Record(
+                record.key, record.value, [*record.headers, *_marks(plan, stable_id, route), *report]
+            )
             try:
                 _check_size(plan, plan.dead_letter_topic, letter)
             except OversizeFailure as oversize:
                 return Decision(Outcome.STOPPED, route, error=oversize)
-            return Decision(Outcome.DEAD_LETTERED, route, plan.dead_letter_topic, letter, error)
+            return Decision(Outcome.DEAD_LETTERED, route, plan.dead_letter_topic, letter, error=error)
         case _:
             return Decision(Outcome.STOPPED, route, error=error)

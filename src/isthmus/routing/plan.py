@@ -42,6 +42,10 @@ class RoutingPlan:
     propagate_non_durable: bool = True
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
     """How large a record each destination takes; a topic that is not named takes any."""
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    """How many partitions each topic has that a message may be published to."""
+    missing_topics: frozenset[str] = frozenset()
+    """Topics that messages asked for, and that do not exist. Whether others exist is yet to be asked."""
 
     def policy(self, route: Route | None) -> OnError:
         """What follows a soft failure of this route's, or of a record that has no route."""
