@@ -1,0 +1,213 @@
+"""The ledger as a running query: from the journal, through its decisions, back into the journal.
+
+::
+
+    journal ──► what concerns the ledger ──► chunks ──► shards with state ──► updates ──► journal
+                (native)                     (Packer)   (LedgerProcessor)     (UpdateWriter)
+
+A shard has the transactions of one partition of the journal, so that what one session did stays in order;
+and a share of the messages that are annotated, deleted or expire. What is committed lands in the ledger's own
+partitions, from which the ledger reads it again: a DELETE in a transaction is a DELETE once it is committed.
+
+After a crash the query goes on from its checkpoint. The batch that was under way is decided again, in the
+same way; what of it had been written is not written again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from isthmus.errors import HardFailure
+from isthmus.journal import layout
+from isthmus.journal.layout import Op
+from isthmus.kafka import Kafka
+from isthmus.ledger.events import CLOCK, PLAIN_FORM
+from isthmus.ledger.places import Places
+from isthmus.ledger.transactions import OUTCOMES, RECORDS
+from isthmus.pipeline.exactly_once import prepare_markers
+from isthmus.pipeline.ledger_tasks import CHUNK, SHARD_CHUNK, LedgerProcessor, Packer, UpdateWriter
+from isthmus.pipeline.publish import SOURCE_DEFAULTS
+
+NAME = "ledger"
+
+CLOCK_EVERY = 1_000
+"""One record in so many tells the ledger the time of its partition, even if it is none of its business."""
+
+SESSION_CONFIG = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # A batch then uploads what it changed, not the whole state.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Python gets so much at once. Rows are journal records before they are packed, and chunks after.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 1024 * 1024),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerPlan:
+    """Everything that the ledger's query depends on."""
+
+    bridge_id: str
+    journal_topic: str
+    places: Places
+    timeout_ms: int
+    """After so long without outcome a transaction is rolled back."""
+    interval_ms: int = 500
+    """How often a batch begins."""
+    max_records_per_batch: int = 500_000
+    """So that a long backlog does not become one batch, which would have to fit in memory."""
+
+    @property
+    def markers_topic(self) -> str:
+        """Where the ledger notes which batches are written."""
+        return f"isthmus.{self.bridge_id}.ledger.markers"
+
+
+def ledger_session(spark: SparkSession, plan: LedgerPlan) -> SparkSession:
+    """A session of the same application with the options that the ledger needs."""
+    session = spark.newSession()
+    for name, value in SESSION_CONFIG.items():
+        session.conf.set(name, value)
+    session.conf.set("spark.sql.shuffle.partitions", plan.places.session_partitions)
+    return session
+
+
+def start_ledger(spark: SparkSession, kafka: Kafka, plan: LedgerPlan, checkpoint: str) -> StreamingQuery:
+    """Start the ledger, from where the checkpoint says."""
+    writer = ledger_writer(spark, kafka, plan, checkpoint)
+    return writer.trigger(processingTime=f"{plan.interval_ms} milliseconds").start()
+
+
+def ledger_writer(
+    spark: SparkSession, kafka: Kafka, plan: LedgerPlan, checkpoint: str, *, time_mode: str = "ProcessingTime"
+) -> DataStreamWriter:
+    """The ledger's query, ready for a trigger. With the ``time_mode`` None it knows no time, but can end."""
+    prepare_markers(kafka, plan.markers_topic, plan.places.session_partitions)
+    session = ledger_session(spark, plan)
+    rows = _read_journal(session, kafka, plan)
+
+    def write(chunks: DataFrame, batch: int) -> None:
+        query_id = session.sparkContext.getLocalProperty("sql.streaming.queryId")
+        if query_id is None:  # without it the markers of one checkpoint would be taken for another's
+            raise HardFailure(
+                "Spark does not say which query runs", remedy="use the Spark that Isthmus names"
+            )
+        writer = UpdateWriter(
+            kafka,
+            plan.journal_topic,
+            plan.places,
+            f"isthmus.{plan.bridge_id}.{NAME}",
+            query_id,
+            plan.markers_topic,
+            batch,
+        )
+        chunks.mapInArrow(writer, "committed long, removed long").collect()
+
+    return (
+        decide(rows, plan, time_mode)
+        .writeStream.queryName(NAME)
+        .outputMode("update")
+        .option("checkpointLocation", checkpoint)
+        .foreachBatch(write)
+    )
+
+
+def _read_journal(spark: SparkSession, kafka: Kafka, plan: LedgerPlan) -> DataFrame:
+    options = SOURCE_DEFAULTS | kafka.java_options()
+    return (
+        spark.readStream.format("kafka")
+        .option("subscribe", plan.journal_topic)
+        .option("startingOffsets", "earliest")
+        .option("includeHeaders", "true")
+        .option("failOnDataLoss", "true")
+        .option("maxOffsetsPerTrigger", plan.max_records_per_batch)
+        .options(**{f"kafka.{name}": value for name, value in options.items()})
+        .load()
+    )
+
+
+def decide(rows: DataFrame, plan: LedgerPlan, time_mode: str) -> DataFrame:
+    """The updates that follow from rows of the journal, in chunks."""
+    keys = shard_keys(rows.sparkSession, plan.places.session_partitions)
+    return (
+        concerning(rows)
+        .mapInArrow(Packer(plan.places, keys), SHARD_CHUNK)
+        .groupBy("shard")
+        .transformWithStateInPandas(
+            LedgerProcessor(plan.places, keys, plan.timeout_ms),
+            outputStructType=CHUNK,
+            outputMode="update",
+            timeMode=time_mode,
+        )
+    )
+
+
+def concerning(rows: DataFrame) -> DataFrame:
+    """What the ledger needs to know, of the records that it needs to know of."""
+
+    def index(place: int) -> Column:
+        return F.get("headers", F.lit(place))
+
+    def text(place: int) -> Column:
+        # Whoever wrote it: text that Python cannot read would end the query.
+        return F.make_valid_utf8(index(place)["value"].cast("string"))
+
+    op_place, session_place = layout.INDEX.index(layout.OP), layout.INDEX.index(layout.SESSION)
+    tx_place, seq_place = len(layout.INDEX), len(layout.INDEX) + 1
+    in_place = (index(op_place)["key"] == layout.OP) & (index(session_place)["key"] == layout.SESSION)
+    in_transaction = (index(tx_place)["key"] == layout.TRANSACTION) & (
+        index(seq_place)["key"] == layout.SEQUENCE
+    )
+    place = text(seq_place).try_cast("long")
+    expiration = F.array_position(F.col("headers")["key"], layout.HEADER_PREFIX + "Expiration")
+    expires_ms = F.when(
+        (F.col("op") == Op.ADD.value) & (expiration > 0), text_at(expiration).try_cast("long")
+    )
+    needed = F.coalesce(
+        in_place
+        & (
+            F.col("op").isin(Op.ANNOTATE.value, Op.DELETE.value)
+            | (F.col("op").isin([each.value for each in RECORDS | OUTCOMES]) & in_transaction & (place >= 0))
+            | (expires_ms > 0)
+        ),
+        F.lit(False),
+    )
+    held = F.col("op").isin([each.value for each in PLAIN_FORM])
+    return (
+        rows.withColumn("op", text(op_place))
+        .withColumn("needed", needed)
+        .where(F.col("needed") | (F.col("offset") % CLOCK_EVERY == 0))
+        .select(
+            F.when(F.col("needed"), F.col("op")).otherwise(CLOCK).alias("op"),
+            "partition",
+            "offset",
+            F.unix_millis("timestamp").alias("time_ms"),
+            F.coalesce("key", F.lit(b"")).alias("key"),
+            F.coalesce(text(session_place), F.lit("")).alias("session"),
+            F.coalesce(text(tx_place), F.lit("")).alias("transaction"),
+            F.coalesce(F.when(held | in_transaction, place), F.lit(0)).alias("place"),
+            F.coalesce(expires_ms, F.lit(0)).alias("expires_ms"),
+            F.when(held, F.col("value")).alias("value"),
+            F.when(held, F.col("headers")).alias("headers"),
+        )
+    )
+
+
+def text_at(position: Column) -> Column:
+    """The text of the header at a position, from 1."""
+    return F.get("headers", position.cast("int") - 1)["value"].cast("string")
+
+
+def shard_keys(spark: SparkSession, shards: int) -> tuple[int, ...]:
+    """A grouping key for each shard, so that every one gets a task of its own, and none gets two."""
+    slot = F.pmod(F.hash(F.col("id").cast("int")), F.lit(shards)).alias("slot")
+    # Of a hundred keys to a task, every task has some.
+    keys = {row["slot"]: row["id"] for row in spark.range(shards * 100).select("id", slot).collect()}
+    return tuple(keys[slot] for slot in range(shards))

@@ -1,0 +1,259 @@
+"""What the ledger's query runs in Python, on the executors: pack, decide, write.
+
+- `Packer`: journal rows in Arrow batches become events, and events become chunks for a shard.
+- `LedgerProcessor`: a shard's chunks of events become chunks of updates, with Spark's state behind it.
+- `UpdateWriter`: chunks of updates become records in the journal.
+
+Between them Spark moves chunks, not records: a row of Spark's costs more in Python than a decision does.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    MapState,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+
+from isthmus.journal import layout
+from isthmus.journal.layout import Op, Record
+from isthmus.kafka import Kafka
+from isthmus.ledger.events import (
+    CHUNK_BYTES,
+    EVERYWHERE,
+    PER_UPDATE_BYTES,
+    PLAIN_FORM,
+    Event,
+    Update,
+    in_chunks,
+    pack,
+    plain_key,
+    unpack_events,
+    unpack_record,
+    unpack_updates,
+)
+from isthmus.ledger.machine import Shard, shard_of
+from isthmus.ledger.places import Places
+from isthmus.pipeline.exactly_once import Placed, Task, write_once, write_repeatable
+
+COLUMNS = ("op", "partition", "offset", "time_ms", "key", "session", "transaction", "place", "expires_ms")
+"""What `Packer` reads beside ``value`` and ``headers``: an `Event`, but for its record. None is ever null."""
+CHUNK = "chunk binary"
+SHARD_CHUNK = "shard int, chunk binary"
+
+
+@dataclass(frozen=True, slots=True)
+class Packer:
+    """Packs rows of the journal into chunks of events, in order, for the shards they belong to."""
+
+    places: Places
+    keys: tuple[int, ...]
+    """The grouping key of each shard."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For ``mapInArrow``."""
+        pending: dict[int, list[Event]] = {}
+        sizes: dict[int, int] = {}
+        for batch in batches:
+            for event in events(batch):
+                shard = shard_of(event, self.places)
+                if shard is None:
+                    continue
+                pending.setdefault(shard, []).append(event)
+                size = sizes.get(shard, 0) + len(event.record) + len(event.key) + PER_UPDATE_BYTES
+                sizes[shard] = size
+                if size >= CHUNK_BYTES:
+                    yield self._chunk(shard, pending.pop(shard))
+                    sizes[shard] = 0
+        for shard, rest in pending.items():
+            yield self._chunk(shard, rest)
+
+    def _chunk(self, shard: int, packed: list[Event]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array([self.keys[shard]], pa.int32()),
+                pa.array([pack(packed)], pa.binary()),
+            ],
+            names=["shard", "chunk"],
+        )
+
+
+def events(batch: pa.RecordBatch) -> Iterator[Event]:
+    """The rows of an Arrow batch as events."""
+    rows = zip(*(_values(batch.column(name)) for name in COLUMNS), strict=True)
+    headers = batch.column("headers")
+    offsets = headers.offsets.to_pylist()
+    pairs = list(zip(*(_values(headers.values.field(part)) for part in ("key", "value")), strict=True))
+    spans = pairwise(offsets)
+    for row, value, (start, end) in zip(rows, _values(batch.column("value")), spans, strict=True):
+        op, partition, offset, time_ms, key, session, transaction, place, expires_ms = row
+        record = b""
+        if plain := PLAIN_FORM.get(op):
+            whole = pairs[start:end]
+            # The index without the operation, then what follows the transaction and the place in it.
+            kept = [(layout.OP, plain.encode()), *whole[1:5], *whole[7:]]
+            record = pack((plain_key(Op(op), key, transaction, place), value, kept))
+        where = partition, offset, time_ms
+        yield Event(op, *where, key, session, transaction, place, record, expires_ms)
+
+
+def _values(array: pa.Array) -> list[Any]:
+    """An Arrow column in Python: several times faster than its own ``to_pylist``."""
+    return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
+
+
+class SparkChunks:
+    """Chunks in Spark's state store."""
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
+
+    def put(self, name: str, number: int, data: bytes) -> None:
+        """See `isthmus.ledger.state.Chunks`."""
+        self._state.updateValue((name, number), (data,))
+
+    def get(self, name: str, number: int) -> bytes | None:
+        """See `isthmus.ledger.state.Chunks`."""
+        found = self._state.getValue((name, number))
+        return None if found is None else bytes(found[0])
+
+    def remove(self, name: str, number: int) -> None:
+        """See `isthmus.ledger.state.Chunks`."""
+        self._state.removeKey((name, number))
+
+
+class LedgerProcessor(StatefulProcessor):
+    """Runs the shards of `isthmus.ledger.machine`; the grouping key is one of ``keys``."""
+
+    def __init__(self, places: Places, keys: Sequence[int], timeout_ms: int) -> None:
+        self._places = places
+        self._numbers = {key: number for number, key in enumerate(keys)}
+        self._timeout_ms = timeout_ms
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Called by Spark."""
+        self._handle = handle
+        self._summary = handle.getValueState("summary", "data binary")
+        self._chunks = handle.getMapState("chunks", "name string, number int", "data binary")
+
+    def handleInputRows(  # noqa: N802, D102
+        self,
+        key: tuple[Any, ...],
+        rows: Iterator[pd.DataFrame],
+        timerValues: TimerValues,  # noqa: N803
+    ) -> Iterator[pd.DataFrame]:
+        packed = (chunk for frame in rows for chunk in frame["chunk"])
+        return self._run(key, (event for chunk in packed for event in unpack_events(chunk)), timerValues)
+
+    def handleExpiredTimer(  # noqa: N802, D102
+        self,
+        key: tuple[Any, ...],
+        timerValues: TimerValues,  # noqa: N803
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: ARG002, N803
+    ) -> Iterator[pd.DataFrame]:
+        return self._run(key, (), timerValues)
+
+    def close(self) -> None:
+        """Called by Spark."""
+
+    def _run(
+        self, key: tuple[Any, ...], taken: Iterable[Event], timers: TimerValues
+    ) -> Iterator[pd.DataFrame]:
+        saved = self._summary.get()
+        shard = Shard(
+            self._numbers[int(key[0])],
+            None if saved is None else bytes(saved[0]),
+            SparkChunks(self._chunks),
+            self._places,
+            now_ms=timers.getCurrentProcessingTimeInMs(),
+            timeout_ms=self._timeout_ms,
+        )
+        for chunk in in_chunks(shard.run(taken)):
+            yield pd.DataFrame({"chunk": [chunk]})
+        summary, wake_ms = shard.save()
+        self._summary.update((summary,))
+        if wake_ms is not None:
+            self._handle.registerTimer(wake_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateWriter:
+    """Writes a batch's updates: what is committed exactly once, then the tombstones, which may be repeated.
+
+    Tombstones go last: until the committed records are there, those that they were made from must stay.
+    """
+
+    kafka: Kafka
+    journal: str
+    places: Places
+    name: str
+    query_id: str
+    markers: str
+    batch: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """For ``mapInArrow``; says how many records were committed, and how many tombstones there were."""
+        context = TaskContext.get()
+        task = Task(self.name, self.query_id, context.partitionId() if context else 0, self.markers)
+        with tempfile.SpooledTemporaryFile(max_size=32 * CHUNK_BYTES) as tombstones:
+            committed = _Counted(self._committed(_updates(batches), tombstones))
+            write_once(self.kafka, task, self.batch, committed)
+            any_removed = tombstones.tell() > 0
+            tombstones.seek(0)
+            removed = write_repeatable(self.kafka, self._tombstones(tombstones)) if any_removed else 0
+        yield pa.RecordBatch.from_pydict({"committed": [committed.count], "removed": [removed]})
+
+    def _committed(self, updates: Iterable[Update], tombstones: Any) -> Iterator[Placed]:
+        aside: list[Update] = []
+        for update in updates:
+            if update.record is None:
+                aside.append(update)
+                if len(aside) == 1_000:
+                    _spool(aside, tombstones)
+            else:
+                yield Placed(self.journal, update.partition, unpack_record(update.record))
+        _spool(aside, tombstones)
+
+    def _tombstones(self, spooled: Any) -> Iterator[Placed]:
+        while length := spooled.read(4):
+            for update in unpack_updates(spooled.read(int.from_bytes(length))):
+                everywhere = update.partition == EVERYWHERE
+                for partition in range(self.places.partitions) if everywhere else (update.partition,):
+                    yield Placed(self.journal, partition, Record(update.key, None, []))
+
+
+def _updates(batches: Iterable[pa.RecordBatch]) -> Iterator[Update]:
+    for batch in batches:
+        for chunk in _values(batch.column("chunk")):
+            yield from unpack_updates(chunk)
+
+
+def _spool(aside: list[Update], spool: Any) -> None:
+    if aside:
+        packed = pack(aside)
+        spool.write(len(packed).to_bytes(4) + packed)
+        aside.clear()
+
+
+class _Counted:
+    """An iterable that knows how many there were."""
+
+    def __init__(self, placed: Iterable[Placed]) -> None:
+        self._placed = placed
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Placed]:
+        for each in self._placed:
+            self.count += 1
+            yield each

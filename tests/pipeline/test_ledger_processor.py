@@ -1,0 +1,59 @@
+"""The ledger's processor without Spark's engine."""
+
+from __future__ import annotations
+
+import pandas as pd
+from pyspark.sql.streaming.tws_tester import TwsTester
+from tests.unit.ledger.shards import PLACES, TIMEOUT_MS, add, outcome, removed, written
+
+from isthmus.journal.layout import Op
+from isthmus.ledger.events import Event, Update, pack, unpack_updates
+from isthmus.pipeline.ledger_tasks import LedgerProcessor
+
+KEY = 7
+"""The key of shard 0."""
+
+
+def new_shard() -> TwsTester:
+    return TwsTester(LedgerProcessor(PLACES, (KEY, 9), TIMEOUT_MS), timeMode="ProcessingTime")
+
+
+def run(under_test: TwsTester, *events: Event) -> list[Update]:
+    for offset, event in enumerate(events):
+        event.offset = offset
+    return updates(under_test.testInPandas(KEY, pd.DataFrame({"chunk": [pack(list(events))]})))
+
+
+def updates(frame: pd.DataFrame) -> list[Update]:
+    return [update for chunk in frame.get("chunk", ()) for update in unpack_updates(chunk)]
+
+
+def test_a_transaction_is_held_in_state_until_its_commit() -> None:
+    under_test = new_shard()
+    assert run(under_test, add(0), add(1)) == []
+    assert under_test.peekMapState("chunks", KEY)
+    assert written(run(under_test, outcome(Op.COMMIT, 2))) == ["s-t-0", "s-t-1"]
+    assert not under_test.peekMapState("chunks", KEY)
+
+
+def test_a_timer_rolls_back_a_transaction_without_outcome() -> None:
+    under_test = new_shard()
+    run(under_test, add(0))
+    assert updates(under_test.setProcessingTime(TIMEOUT_MS)) == []
+    assert removed(updates(under_test.setProcessingTime(TIMEOUT_MS + 2))) == ["s-t-0", "t"]
+
+
+def test_a_timer_that_went_off_for_nothing_is_set_again() -> None:
+    under_test = new_shard()
+    run(under_test, add(0))
+    under_test.setProcessingTime(TIMEOUT_MS // 2)
+    run(under_test, add(0, "u", time_ms=TIMEOUT_MS // 2))
+    assert updates(under_test.setProcessingTime(TIMEOUT_MS + 2)) == []
+    assert len(removed(updates(under_test.setProcessingTime(2 * TIMEOUT_MS)))) == 4
+
+
+def test_a_prepared_transaction_sets_no_timer() -> None:
+    under_test = new_shard()
+    run(under_test, add(0), outcome(Op.PREPARE, 1))
+    assert updates(under_test.setProcessingTime(1_000 * TIMEOUT_MS)) == []
+    assert written(run(under_test, outcome(Op.COMMIT, 1))) == ["s-t-0"]
