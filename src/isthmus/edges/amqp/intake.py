@@ -1,0 +1,259 @@
+"""What comes in on a link: a message for the journal, or a word to the coordinator of transactions.
+
+A delivery is accepted once the journal has it, never before, and rejected with a condition and a description
+if it never will. The credit that it used is given back with that. What a client sets in a message's ``to``
+outranks the link's target.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from isthmus.codecs.amqp import AmqpMessage, AmqpValue
+from isthmus.codecs.jms import to_message
+from isthmus.converters.conversion_headers import conversion_headers
+from isthmus.edges.amqp.ports import ERROR_TO_KAFKA, Refused
+from isthmus.edges.amqp.protocol import Delivery, Receiver
+from isthmus.edges.amqp.protocol.composite import interpret
+from isthmus.edges.amqp.protocol.conditions import (
+    DECODE_ERROR,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    UNAUTHORIZED_ACCESS,
+    UNKNOWN_TRANSACTION,
+    Fault,
+)
+from isthmus.edges.amqp.protocol.terms import (
+    ACCEPTED,
+    Declare,
+    Declared,
+    Discharge,
+    Error,
+    Rejected,
+    TransactionalState,
+)
+from isthmus.edges.amqp.transactions import Transaction
+from isthmus.errors import ConversionFailure, DecodeError, HardFailure, IsthmusError
+from isthmus.journal.layout import Entry, KafkaHeaders, Op, is_reserved
+from isthmus.message import BodyKind, Message
+
+if TYPE_CHECKING:
+    from isthmus.edges.amqp.visitor import Visitor
+
+_PLAIN_BODIES: Final = frozenset({BodyKind.TEXT, BodyKind.BYTES, BodyKind.EMPTY})
+_ANNOTATION: Final = b"x-opt-bridge."
+
+_NAMES_KEPT: Final = 4096
+_allowed_names: set[str] = set()
+"""Names of headers that were seen and are not reserved: the same few come with every message."""
+
+
+class Intake:
+    """Takes the messages of one link. An empty address is that of an anonymous relay."""
+
+    def __init__(self, visitor: Visitor, link: Receiver, address: str, session: str) -> None:
+        self.link = link
+        self.in_flight = 0
+        self._visitor = visitor
+        self._address = address
+        self._session = session
+        self._checked = {address} if address else set()
+        self._held: deque[Delivery] = deque()
+        self._returned = 0
+        self._window = visitor.server.settings.credit
+        self._count = 0
+        self._leaving = False
+
+    def start(self) -> None:
+        """Grant the first credit."""
+        self.link.grant(self._window)
+
+    def receive(self, delivery: Delivery) -> None:
+        """Take a delivery."""
+        self.in_flight += 1
+        self._visitor.hold(len(delivery.data))
+        if self._held:
+            self._held.append(delivery)
+        else:
+            self._take(delivery)
+
+    def leave(self) -> None:
+        """The client has detached the link: answer once all that came over it is decided."""
+        self._leaving = True
+        if not self.in_flight:
+            self.link.detach()
+            self._visitor.wake()
+
+    def _take(self, delivery: Delivery) -> None:
+        try:
+            message = self._message(delivery)
+            if message.address not in self._checked and not self._check(message.address):
+                self._held.append(delivery)
+                self._visitor.spawn(self._look_up(message.address))
+                return
+            self._write(delivery, message)
+        except (Fault, DecodeError, ConversionFailure) as problem:
+            self._refuse(delivery, problem)
+
+    def _message(self, delivery: Delivery) -> Message:
+        self._count += 1
+        message = to_message(
+            delivery.data,
+            target=self._address,
+            fallback_id=f"ID:{self._session}:{self.link.handle}:{self._count}",
+            session=self._session,
+            received_ms=int(time.time() * 1000),
+        )
+        if not _allowed_names.issuperset(message.headers):
+            _check_names(message)
+        return message
+
+    def _check(self, address: str) -> bool:
+        """Whether an address may be sent to; False if that is not known yet. Raises `Refused`."""
+        if not self._visitor.client.may_send(address):
+            raise Refused(UNAUTHORIZED_ACCESS, f"you may not send to {address!r:.300}")
+        if not self._visitor.server.addresses.knows(address):
+            return False
+        self._checked.add(address)
+        return True
+
+    async def _look_up(self, address: str) -> None:
+        """Ask for an address that a message names. Those that came after it wait, to keep their order."""
+        refusal: Fault | None = None
+        try:
+            problem = await self._visitor.server.addresses.find(address)
+            if problem is None:
+                self._checked.add(address)
+            else:
+                refusal = Refused(NOT_FOUND, problem)
+        except HardFailure as failure:
+            refusal = Refused(ERROR_TO_KAFKA, str(failure))
+        held, self._held = self._held, deque()
+        if refusal is not None:
+            self._refuse(held.popleft(), refusal)
+        while held:
+            if self._held:
+                self._held.extend(held)
+                break
+            self._take(held.popleft())
+        self._visitor.wake()
+
+    def _write(self, delivery: Delivery, message: Message) -> None:
+        conversion: KafkaHeaders = ()
+        as_json = self._visitor.server.as_json
+        if as_json or message.body.kind not in _PLAIN_BODIES or _ANNOTATION in delivery.data:
+            conversion = tuple(conversion_headers(message, json=as_json))
+        state = delivery.state
+        if state is None:
+            decided = partial(self._decided, delivery, ACCEPTED)
+            self._visitor.server.journal.put(Entry(Op.ADD, message, None, None, conversion), decided)
+            return
+        transaction = self._transaction(state)
+        # The ledger keeps a transaction together by its session, which the link's need not be.
+        if message.session != transaction.session:
+            message = replace(message, session=transaction.session)
+        transaction.add(message, tuple(conversion), partial(self._decided, delivery, transaction.accepted))
+
+    def _transaction(self, state: object) -> Transaction:
+        if not isinstance(state, TransactionalState):
+            raise Refused(NOT_ALLOWED, "a message is sent with a state that only a receiver can give it")
+        transaction = self._visitor.transactions.find(state.txn_id)
+        if transaction is None:
+            raise Refused(UNKNOWN_TRANSACTION, "there is no such transaction, or it has ended")
+        return transaction
+
+    def _decided(self, delivery: Delivery, state: object, failure: IsthmusError | None) -> None:
+        if failure is not None:
+            state = Rejected(Error(ERROR_TO_KAFKA, str(failure)))
+            self._visitor.server.stats.rejected += 1
+        else:
+            self._visitor.server.stats.accepted += 1
+        self._settle(delivery, state)
+
+    def _refuse(self, delivery: Delivery, problem: Fault | DecodeError | ConversionFailure) -> None:
+        if isinstance(problem, Fault):
+            error = Error(problem.condition, problem.description)
+        else:
+            error = Error(DECODE_ERROR if isinstance(problem, DecodeError) else NOT_ALLOWED, str(problem))
+        if isinstance(delivery.state, TransactionalState):
+            transaction = self._visitor.transactions.find(delivery.state.txn_id)
+            if transaction is not None:
+                transaction.fail(str(problem))
+        self._visitor.server.stats.rejected += 1
+        self._settle(delivery, Rejected(error))
+
+    def _settle(self, delivery: Delivery, state: object) -> None:
+        self.in_flight -= 1
+        self._visitor.release(len(delivery.data))
+        delivery.settle(state)
+        self._returned += 1
+        if self._leaving:
+            if not self.in_flight:
+                self.link.detach()
+        elif self.link.credit <= self._window >> 1 and self._visitor.welcome:
+            self.link.grant(self._returned)
+            self._returned = 0
+        self._visitor.wake()
+
+
+class Coordinator:
+    """Takes the words of a link to the coordinator: declare and discharge."""
+
+    CREDIT: Final = 100
+
+    def __init__(self, visitor: Visitor, link: Receiver, session: str) -> None:
+        self.link = link
+        self._visitor = visitor
+        self._session = session
+
+    def start(self) -> None:
+        """Grant the first credit."""
+        self.link.grant(self.CREDIT)
+
+    def receive(self, delivery: Delivery) -> None:
+        """Take a word."""
+        if self.link.credit <= self.CREDIT >> 1:
+            self.link.grant(self.CREDIT - self.link.credit)
+        try:
+            self._obey(delivery)
+        except Fault as problem:
+            delivery.settle(Rejected(Error(problem.condition, problem.description)))
+        except DecodeError as problem:
+            delivery.settle(Rejected(Error(DECODE_ERROR, str(problem))))
+
+    def leave(self) -> None:
+        """The client has detached the link: what it left open is rolled back."""
+        self._visitor.transactions.abandon(self._session)
+        self.link.detach()
+        self._visitor.wake()
+
+    def _obey(self, delivery: Delivery) -> None:
+        body = AmqpMessage.decode(delivery.data).body
+        word = interpret(body.value) if isinstance(body, AmqpValue) else None
+        if isinstance(word, Declare):
+            if word.global_id is not None:
+                raise Refused(NOT_IMPLEMENTED, "there are no distributed transactions")
+            transaction = self._visitor.transactions.declare(self._session)
+            delivery.settle(Declared(transaction.id))
+        elif isinstance(word, Discharge):
+            discharged = partial(self._discharged, delivery)
+            self._visitor.transactions.discharge(word.txn_id, commit=not word.fail, discharged=discharged)
+        else:
+            raise Refused(NOT_ALLOWED, "the coordinator takes declare and discharge")
+
+    def _discharged(self, delivery: Delivery, condition: str | None, description: str) -> None:
+        delivery.settle(ACCEPTED if condition is None else Rejected(Error(condition, description)))
+        self._visitor.wake()
+
+
+def _check_names(message: Message) -> None:
+    for name in message.headers:
+        if is_reserved(name.removeprefix("property.")):
+            raise Refused(NOT_ALLOWED, f"{name[:100]!r} is a name of the bridge's own")
+        if len(_allowed_names) < _NAMES_KEPT and len(name) <= 100:
+            _allowed_names.add(name)

@@ -1,0 +1,205 @@
+"""The front door: an AMQP 1.0 server for JMS and AMQP clients, on asyncio.
+
+What senders send goes to the journal, and is accepted once it is there. What receivers get comes from the
+`Outlets` that the server is given. `close` lets no more in, waits for what is under way, and tells clients
+that it is not their fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from isthmus.edges.amqp.addresses import AddressBook
+from isthmus.edges.amqp.ports import BatchJournal, Client, Outlets
+from isthmus.edges.amqp.protocol import Connection, Identity, Limits, Open, SaslServer
+from isthmus.edges.amqp.protocol.conditions import CONNECTION_FORCED
+from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
+from isthmus.edges.amqp.protocol.terms import Error
+from isthmus.edges.amqp.settings import AmqpSettings, AmqpsSettings
+from isthmus.edges.amqp.users import User, Users
+from isthmus.edges.amqp.visitor import Visitor
+
+CAPABILITIES: Final = ("ANONYMOUS-RELAY",)
+
+TICK_S: Final = 0.5
+"""How often heartbeats are seen to."""
+GOODBYE_S: Final = 2.0
+"""How long clients may take to answer close."""
+
+
+@dataclass(slots=True)
+class Stats:
+    """What was counted since the start."""
+
+    accepted: int = 0
+    rejected: int = 0
+    turned_away: int = 0
+    """Connections beyond the limit."""
+
+
+class AmqpServer:
+    """Takes connections until it is closed."""
+
+    def __init__(
+        self,
+        settings: AmqpSettings,
+        amqps: AmqpsSettings | None = None,
+        *,
+        journal: BatchJournal,
+        addresses: AddressBook,
+        max_message_size: int,
+        container_id: str = "isthmus",
+        users: Users | None = None,
+        outlets: Outlets | None = None,
+        as_json: bool = False,
+    ) -> None:
+        self.settings = settings
+        self.journal = journal
+        self.addresses = addresses
+        self.max_message_size = settings.max_message_size or max_message_size
+        self.outlets = outlets
+        self.as_json = as_json
+        """Whether any route needs the document of the ``json`` converter."""
+        self.stats = Stats()
+        self._amqps = amqps or AmqpsSettings()
+        self._users = users
+        self._limits = Limits(
+            max_frame_size=settings.max_frame_size,
+            channel_max=settings.max_sessions - 1,
+            handle_max=settings.max_links - 1,
+            idle_timeout_s=settings.idle_timeout_s,
+            max_partial_bytes=max(settings.max_unsettled_bytes, 2 * self.max_message_size),
+        )
+        self._answer = Open(container_id, offered_capabilities=CAPABILITIES)
+        self._visitors: dict[Visitor, None] = {}
+        self._woken: dict[Visitor, None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
+        self._ticking: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop
+
+    async def start(self, *, reuse_port: bool = False) -> None:
+        """Begin to listen. With ``reuse_port`` several processes share the port."""
+        self._loop = asyncio.get_running_loop()
+        if self.settings.enabled:
+            await self._listen(self.settings.port, None, reuse_port)
+        if self._amqps.port is not None:
+            await self._listen(self._amqps.port, self._amqps, reuse_port)
+        self._tick()
+
+    @property
+    def ports(self) -> list[int]:
+        """The ports that it listens on: without TLS first."""
+        return [server.sockets[0].getsockname()[1] for server in self._servers]
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._visitors)
+
+    async def close(self, grace_s: float = 10.0) -> None:
+        """Let nobody else in, wait for what is under way, and say goodbye."""
+        for server in self._servers:
+            server.close()
+        if self._ticking is not None:
+            self._ticking.cancel()
+        for visitor in self._visitors:
+            visitor.welcome = False
+        deadline = time.monotonic() + grace_s
+        while any(visitor.in_flight for visitor in self._visitors) and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        for visitor in list(self._visitors):
+            visitor.close(Error(CONNECTION_FORCED, "the server is shutting down"))
+        deadline = time.monotonic() + GOODBYE_S
+        while self._visitors and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        for visitor in list(self._visitors):
+            visitor.abort()
+        while self._visitors or self._tasks:
+            await asyncio.sleep(0.01)
+        for server in self._servers:
+            await server.wait_closed()
+
+    # What visitors call
+
+    def new_engine(self, certificate: dict[str, Any] | None, encrypted: bool) -> Connection:
+        """The engine for a connection, with the mechanisms that suit it."""
+        external = _common_name(certificate)
+        mechanisms = [EXTERNAL] if external else []
+        if self._users is not None:
+            mechanisms += [SCRAM_SHA_512, SCRAM_SHA_256]
+            if encrypted or self.settings.plain_without_tls:
+                mechanisms.append(PLAIN)
+        anonymous = self.settings.allows_anonymous
+        if anonymous:
+            mechanisms.append(ANONYMOUS)
+        sasl = SaslServer(mechanisms, self._users, external)
+        return Connection.server(self._limits, sasl, answer=self._answer, needs_sasl=not anonymous)
+
+    def admit(self, visitor: Visitor) -> bool:
+        """Whether there is room for one more."""
+        if len(self._visitors) >= self.settings.max_connections:
+            self.stats.turned_away += 1
+            return False
+        self._visitors[visitor] = None
+        return True
+
+    def dismiss(self, visitor: Visitor) -> None:
+        """Forget one that is gone."""
+        self._visitors.pop(visitor, None)
+        self._woken.pop(visitor, None)
+
+    def recognize(self, client: Client, identity: Identity) -> Client:
+        """The client, now that it is known who it is: with a users file, whoever is not in it may nothing."""
+        user = None
+        if self._users is not None:
+            user = self._users.find(identity.user) or User(identity.user, send=(), receive=())
+        return replace(client, identity=identity, user=user)
+
+    def wake(self, visitor: Visitor) -> None:
+        """Flush a visitor at the end of this turn of the loop."""
+        if not self._woken:
+            self._loop.call_soon(self._flush_woken)
+        self._woken[visitor] = None
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that outlives a connection."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Inside
+
+    async def _listen(self, port: int, amqps: AmqpsSettings | None, reuse_port: bool) -> None:
+        server = await self._loop.create_server(
+            lambda: Visitor(self),
+            self.settings.host,
+            port,
+            ssl=None if amqps is None else amqps.context(),
+            reuse_port=reuse_port or None,
+            backlog=1024,
+        )
+        self._servers.append(server)
+
+    def _flush_woken(self) -> None:
+        woken, self._woken = self._woken, {}
+        for visitor in woken:
+            visitor.flush()
+
+    def _tick(self) -> None:
+        now = self._loop.time()
+        for visitor in list(self._visitors):
+            visitor.tick(now)
+        self._ticking = self._loop.call_later(TICK_S, self._tick)
+
+
+def _common_name(certificate: dict[str, Any] | None) -> str | None:
+    for part in (certificate or {}).get("subject", ()):
+        for name, value in part:
+            if name == "commonName":
+                return str(value)
+    return None

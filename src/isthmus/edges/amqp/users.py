@@ -1,0 +1,131 @@
+"""Who may connect, and what each may do: a file with one user per line, as JSON::
+
+    {"user": "alice", "send": ["orders.*"], "receive": ["*"],
+     "SCRAM-SHA-256": {"salt": …, "stored-key": …, "server-key": …, "iterations": 15000}, "SCRAM-SHA-512": …}
+
+Passwords are not in it, only salted hashes that are of no use anywhere else. A pattern is an address with
+``*`` for any text. A user without a password can only come with a certificate of that name.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final
+
+from isthmus.edges.amqp.protocol.sasl import SCRAM_HASHES, ScramSecret
+from isthmus.errors import ConfigError
+
+ANYTHING: Final = ("*",)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One user."""
+
+    name: str
+    send: tuple[str, ...] = ANYTHING
+    receive: tuple[str, ...] = ANYTHING
+    secrets: Mapping[str, ScramSecret] = field(default_factory=dict, repr=False)
+
+    def may_send(self, address: str) -> bool:
+        """Whether the user may send to an address."""
+        return any(fnmatchcase(address, pattern) for pattern in self.send)
+
+    def may_receive(self, address: str) -> bool:
+        """Whether the user may receive from an address."""
+        return any(fnmatchcase(address, pattern) for pattern in self.receive)
+
+
+class Users:
+    """The users of a file; without a file, none. As `Directory`, what SASL asks."""
+
+    def __init__(self, users: Mapping[str, User] | None = None) -> None:
+        self._users = dict(users or {})
+
+    @classmethod
+    def read(cls, path: Path) -> Users:
+        """The users in a file. Raises `ConfigError` for one that cannot be read."""
+        try:
+            lines = path.read_text().splitlines()
+        except OSError as error:
+            raise ConfigError(f"amqp.users.file: {error}") from None
+        users = {}
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    user = _user(json.loads(line))
+                except (ValueError, KeyError, TypeError):
+                    raise ConfigError(f"amqp.users.file: line {number} is not a user") from None
+                users[user.name] = user
+        return cls(users)
+
+    def secret(self, user: str, mechanism: str) -> ScramSecret | None:
+        """What is kept of a user's password."""
+        known = self._users.get(user)
+        return None if known is None else known.secrets.get(mechanism)
+
+    def find(self, name: str) -> User | None:
+        """The user of a name."""
+        return self._users.get(name)
+
+
+def set_user(
+    path: Path,
+    name: str,
+    password: str | None,
+    *,
+    send: Sequence[str] = ANYTHING,
+    receive: Sequence[str] = ANYTHING,
+) -> None:
+    """Add a user to a file, or replace one. The file appears whole, and only its owner can read it."""
+    secrets = {} if password is None else {each: ScramSecret.of(password, each) for each in SCRAM_HASHES}
+    lines = path.read_text().splitlines() if path.exists() else []
+    kept = [line for line in lines if line.strip() and json.loads(line).get("user") != name]
+    line = json.dumps(_document(User(name, tuple(send), tuple(receive), secrets)))
+    fresh = path.with_name(f"{path.name}.new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write("\n".join([*kept, line]) + "\n")
+    fresh.replace(path)
+
+
+def _document(user: User) -> dict[str, Any]:
+    secrets = {
+        mechanism: {
+            "salt": base64.b64encode(secret.salt).decode(),
+            "stored-key": base64.b64encode(secret.stored_key).decode(),
+            "server-key": base64.b64encode(secret.server_key).decode(),
+            "iterations": secret.iterations,
+        }
+        for mechanism, secret in user.secrets.items()
+    }
+    return {"user": user.name, "send": list(user.send), "receive": list(user.receive), **secrets}
+
+
+def _user(document: dict[str, Any]) -> User:
+    secrets = {
+        mechanism: ScramSecret(
+            base64.b64decode(document[mechanism]["salt"], validate=True),
+            base64.b64decode(document[mechanism]["stored-key"], validate=True),
+            base64.b64decode(document[mechanism]["server-key"], validate=True),
+            int(document[mechanism]["iterations"]),
+        )
+        for mechanism in SCRAM_HASHES
+        if mechanism in document
+    }
+    name = document["user"]
+    if not isinstance(name, str) or not name:
+        raise ValueError("a user has a name")
+    return User(name, _patterns(document["send"]), _patterns(document["receive"]), secrets)
+
+
+def _patterns(value: object) -> tuple[str, ...]:
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return tuple(value)
+    raise ValueError("patterns are a list of texts")

@@ -1,0 +1,365 @@
+"""One connection of a client: the engine on a transport, and what each of its events leads to.
+
+Bytes go out once per turn of the loop, however many messages were decided in it. A client whose messages
+under way are too many bytes is read no further until some are decided; one that reads slowly is sent no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from isthmus.edges.amqp.intake import Coordinator, Intake
+from isthmus.edges.amqp.ports import Client, Outlet, ReceiverRequest, Refused
+from isthmus.edges.amqp.protocol import (
+    Attach,
+    Authenticated,
+    Closed,
+    Connection,
+    Delivery,
+    Disposed,
+    Event,
+    Flowed,
+    Identity,
+    Link,
+    LinkAttached,
+    LinkDetached,
+    Opened,
+    Receiver,
+    Sender,
+    Session,
+    SessionEnded,
+)
+from isthmus.edges.amqp.protocol.conditions import (
+    INTERNAL_ERROR,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
+    UNAUTHORIZED_ACCESS,
+)
+from isthmus.edges.amqp.protocol.performatives import FIRST
+from isthmus.edges.amqp.protocol.terms import RELEASED, Error, Source, Target
+from isthmus.edges.amqp.protocol.terms import Coordinator as CoordinatorTarget
+from isthmus.edges.amqp.transactions import Transactions
+from isthmus.errors import HardFailure
+
+if TYPE_CHECKING:
+    from isthmus.edges.amqp.server import AmqpServer
+
+_NOBODY: Final = Identity("anonymous", "")
+_LOCAL_TRANSACTIONS: Final = ("amqp:local-transactions",)
+
+
+class Visitor(asyncio.Protocol):
+    """A client of the server."""
+
+    def __init__(self, server: AmqpServer) -> None:
+        self.server = server
+        self.client = Client(container_id="", identity=_NOBODY, user=None, connection_id=uuid.uuid4().hex)
+        self.transactions = Transactions(server.journal)
+        self.welcome = True
+        """Whether it may go on sending: not while the server is closing."""
+        self.engine: Connection
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._login: asyncio.TimerHandle | None = None
+        self._unsettled_bytes = 0
+        self._reading = True
+        self._congested = False
+        self._gone = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.engine = self.server.new_engine(transport.get_extra_info("peercert"), self._encrypted)
+        if not self.server.admit(self):
+            transport.abort()
+            return
+        self._login = self._loop.call_later(self.server.settings.login_timeout_s, self._too_slow)
+
+    def data_received(self, data: bytes) -> None:
+        """The client has sent something."""
+        for event in self.engine.receive_data(data, self._loop.time()):
+            if type(event) is Delivery:
+                self._on_delivery(event)
+            else:
+                self._on_event(event)
+        self.flush()
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly: what it sends would only make for more answers."""
+        self._congested = True
+        self._see_to_reading()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        self._congested = False
+        self._see_to_reading()
+        for outlet in self._outlets():
+            outlet.flowed()
+        self.wake()
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+        """The client is gone, with or without a word."""
+        self._gone = True
+        if self._login is not None:
+            self._login.cancel()
+        self.transactions.abandon()
+        for session in self.engine.sessions.values():
+            for link in session.links.values():
+                self._let_go(link, detached=True)
+                self._delete_node(link)
+        self.server.dismiss(self)
+
+    # What the parts of the server call
+
+    @property
+    def in_flight(self) -> int:
+        """How many of its messages are not decided yet."""
+        return sum(
+            link.context.in_flight
+            for session in self.engine.sessions.values()
+            for link in session.links.values()
+            if isinstance(link.context, Intake)
+        )
+
+    def hold(self, size: int) -> None:
+        """Count a message that is under way."""
+        self._unsettled_bytes += size
+        if self._unsettled_bytes > self.server.settings.max_unsettled_bytes:
+            self._see_to_reading()
+
+    def release(self, size: int) -> None:
+        """Count a message that is decided."""
+        self._unsettled_bytes -= size
+        if not self._reading:
+            self._see_to_reading()
+
+    def wake(self) -> None:
+        """Send, at the end of this turn, what the engine has to send."""
+        self.server.wake(self)
+
+    def flush(self) -> None:
+        """Send what the engine has to send, now."""
+        if self._gone:
+            return
+        data = self.engine.data_to_send(self._loop.time())
+        if data:
+            self._transport.write(data)
+        if self.engine.finished:
+            self._transport.close()
+
+    def tick(self, now: float) -> None:
+        """Let time pass."""
+        if not self._reading:
+            self.engine.receive_data(b"", now)  # it is us who does not listen
+        for event in self.engine.tick(now):
+            self._on_event(event)
+        self.flush()
+
+    def close(self, error: Error) -> None:
+        """Close the connection from our side."""
+        self.engine.close(error)
+        self.flush()
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        self._transport.abort()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that takes a while. It ends with the connection."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Inside
+
+    @property
+    def _encrypted(self) -> bool:
+        return self._transport.get_extra_info("ssl_object") is not None
+
+    def _see_to_reading(self) -> None:
+        limit = self.server.settings.max_unsettled_bytes
+        reading = not self._congested and self._unsettled_bytes <= (limit if self._reading else limit >> 1)
+        if reading != self._reading and not self._transport.is_closing():
+            self._reading = reading
+            if reading:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _too_slow(self) -> None:
+        if self.engine.remote_open is None:
+            self.abort()
+
+    def _on_delivery(self, delivery: Delivery) -> None:
+        context = delivery.link.context
+        if context is not None:
+            context.receive(delivery)
+        else:
+            delivery.settle(RELEASED)
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case Opened(open):
+                self._on_opened(open.container_id)
+            case LinkAttached(link, attach):
+                self.spawn(self._attach(link, attach))
+            case LinkDetached(link, closed, _, local):
+                self._on_detached(link, closed=closed, local=local)
+            case Flowed(link):
+                if link.context is not None:
+                    link.context.flowed()
+            case Disposed():
+                self._on_disposed(event)
+            case SessionEnded(session):
+                self._on_session_ended(session)
+            case Authenticated(identity):
+                self.client = self.server.recognize(self.client, identity)
+            case Closed():
+                pass  # the transport closes with what is left to send, and connection_lost does the rest
+            case _:
+                pass  # a session that began
+
+    def _on_opened(self, container_id: str) -> None:
+        if self._login is not None:
+            self._login.cancel()
+        if self.client.identity is _NOBODY:
+            self.client = self.server.recognize(self.client, Identity("anonymous", "ANONYMOUS"))
+        self.client = Client(
+            container_id=container_id,
+            identity=self.client.identity,
+            user=self.client.user,
+            connection_id=self.client.connection_id,
+        )
+
+    def _session_id(self, session: Session) -> str:
+        """The journal's name for it."""
+        return f"amqp:{self.client.connection_id}:{session.channel}"
+
+    async def _attach(self, link: Link, attach: Attach) -> None:
+        try:
+            if isinstance(link, Receiver):
+                await self._attach_intake(link)
+            else:
+                assert isinstance(link, Sender)
+                await self._attach_outlet(link, attach)
+        except Refused as refused:
+            link.refuse(refused.condition, refused.description)
+        except HardFailure as failure:
+            link.refuse(INTERNAL_ERROR, str(failure))
+        if link.detached and link.attach_sent:
+            self._on_detached(link, closed=True, local=False)
+        self.flush()
+
+    async def _attach_intake(self, link: Receiver) -> None:
+        session = self._session_id(link.session)
+        link.rcv_settle_mode = FIRST  # a message is settled once it is in the journal, in one step
+        target = link.target
+        if isinstance(target, CoordinatorTarget):
+            link.context = Coordinator(self, link, session)
+            link.attach(source=link.source, target=CoordinatorTarget(_LOCAL_TRANSACTIONS))
+        else:
+            target = await self._granted(target if isinstance(target, Target) else Target(), link)
+            link.context = Intake(self, link, target.address or "", session)
+            link.attach(source=link.source, target=target, max_message_size=self.server.max_message_size)
+        link.context.start()
+
+    async def _granted(self, target: Target, link: Receiver) -> Target:
+        """The target as it is granted. Raises `Refused`."""
+        if target.dynamic:
+            if self.server.outlets is None:
+                raise Refused(NOT_IMPLEMENTED, "there are no temporary nodes")
+            address = await self.server.outlets.create_node(link, self.client)
+            return Target(
+                address, dynamic=True, expiry_policy=target.expiry_policy, capabilities=target.capabilities
+            )
+        if target.address:
+            if not self.client.may_send(target.address):
+                raise Refused(UNAUTHORIZED_ACCESS, f"you may not send to {target.address!r:.300}")
+            problem = await self.server.addresses.find(target.address)
+            if problem is not None:
+                raise Refused(NOT_FOUND, problem)
+        return target
+
+    async def _attach_outlet(self, link: Sender, attach: Attach) -> None:
+        if self.server.outlets is None:
+            raise Refused(NOT_IMPLEMENTED, "nothing can be received here")
+        source = attach.source if isinstance(attach.source, Source) else Source()
+        if source.address and not self.client.may_receive(source.address.partition("/group.id/")[0]):
+            raise Refused(UNAUTHORIZED_ACCESS, f"you may not receive from {source.address!r:.300}")
+        outlet = await self.server.outlets.open(
+            ReceiverRequest(
+                link=link,
+                attach=attach,
+                client=self.client,
+                transactions=self.transactions,
+                wake=self.wake,
+                congested=lambda: self._congested,
+            )
+        )
+        link.context = outlet
+        if self._gone:
+            await outlet.close(detached=True)
+            return
+        link.attach(source=outlet.source, target=link.target)
+        outlet.flowed()
+
+    def _on_detached(self, link: Link, *, closed: bool, local: bool) -> None:
+        if not link.attach_sent:
+            return  # still being looked into: `_attach` answers
+        if isinstance(link.context, Intake | Coordinator) and not local:
+            link.context.leave()
+        elif link.context is None or local:
+            link.detach(closed=closed)
+        if not isinstance(link.context, Intake | Coordinator):
+            self._let_go(link, detached=not closed)
+        self._delete_node(link)
+
+    def _delete_node(self, link: Link) -> None:
+        target = link.target
+        if isinstance(target, Target) and target.dynamic and target.address and self.server.outlets:
+            link.target = None  # once is enough
+            self.server.spawn(self.server.outlets.delete_node(target.address))
+
+    def _let_go(self, link: Link, *, detached: bool) -> None:
+        """End what fills a link, and answer a detach when that is done."""
+        outlet = link.context
+        if outlet is None or isinstance(outlet, Intake | Coordinator):
+            return
+        link.context = None
+
+        async def let_go() -> None:
+            await outlet.close(detached=detached)
+            link.detach(closed=not detached)
+            self.flush()
+
+        self.server.spawn(let_go())
+
+    def _on_disposed(self, event: Disposed) -> None:
+        by_link: dict[Link, list[Delivery]] = {}
+        for delivery in event.deliveries:
+            by_link.setdefault(delivery.link, []).append(delivery)
+        for link, deliveries in by_link.items():
+            if isinstance(link, Sender) and link.context is not None:
+                link.context.disposed(deliveries, event.state, event.settled)
+
+    def _on_session_ended(self, session: Session) -> None:
+        self.transactions.abandon(self._session_id(session))
+        for link in session.links.values():
+            self._let_go(link, detached=True)
+            self._delete_node(link)
+        session.end()
+
+    def _outlets(self) -> list[Outlet]:
+        return [
+            link.context
+            for session in self.engine.sessions.values()
+            for link in session.links.values()
+            if isinstance(link, Sender) and link.context is not None
+        ]

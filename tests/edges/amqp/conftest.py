@@ -1,0 +1,65 @@
+"""What the tests with a real Kafka share: a front door to it, and Qpid JMS."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.edges.amqp.door import Door
+from tests.edges.amqp.qpid import QpidJms
+
+from isthmus.edges.amqp.addresses import KafkaAddresses
+from isthmus.edges.journal import EdgeJournal
+from isthmus.journal import layout
+from isthmus.journal.layout import Entry, Record
+from isthmus.journal.writer import JournalWriter
+from isthmus.kafka import Kafka, create_topics, read_topic
+
+
+class KafkaDoor(Door):
+    """A front door whose journal is in Kafka."""
+
+    def __init__(self, servers: str, **settings: object) -> None:
+        self.kafka = Kafka(servers)
+        self.topic = f"journal-{uuid.uuid4().hex[:8]}"
+        create_topics(self.kafka, [self.topic], 4)
+        super().__init__(
+            journal=self._open,
+            addresses=KafkaAddresses(self.kafka, [], direct=True, auto_create=True),
+            **settings,
+        )
+
+    async def _open(self) -> EdgeJournal:
+        self.edge_journal = EdgeJournal(JournalWriter(self.kafka, self.topic))
+        return self.edge_journal
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.run(self.server.close(grace_s=5))
+            self.run(self.edge_journal.close())
+        finally:
+            self._stop()
+
+    def entries(self) -> list[Entry]:
+        """What the journal has: each session's in order."""
+        return [
+            layout.decode(Record(each.key(), each.value(), each.headers() or []))
+            for each in read_topic(self.kafka, self.topic)
+        ]
+
+
+@pytest.fixture
+def kafka_door(kafka_servers: str) -> Iterator[KafkaDoor]:
+    with KafkaDoor(kafka_servers) as door:
+        yield door
+
+
+@pytest.fixture
+def door_to(kafka_servers: str) -> Callable[..., KafkaDoor]:
+    return lambda **settings: KafkaDoor(kafka_servers, **settings)
+
+
+@pytest.fixture(scope="session")
+def qpid(tmp_path_factory: pytest.TempPathFactory) -> QpidJms:
+    return QpidJms(tmp_path_factory.mktemp("qpid"))

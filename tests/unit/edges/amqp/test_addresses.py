@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from isthmus.edges.amqp.addresses import KafkaAddresses
+from isthmus.kafka import Kafka
+from isthmus.routing.predicate import parse
+from isthmus.routing.route import Route
+
+
+def find(predicate: str, address: str) -> str | None:
+    nowhere = Kafka("127.0.0.1:1")
+    book = KafkaAddresses(nowhere, [Route("r", parse(predicate), "t")], direct=False, auto_create=False)
+    problem = asyncio.run(book.find(address))
+    assert book.knows(address) is (problem is None)
+    return problem
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "msg.address==orders",
+        "msg.address=~'^ord'",
+        "msg.address in (orders, returns)",
+        "exists(msg.address)",
+        "msg.header.Region==EU",
+        "msg.address==orders && msg.header.Region==EU",
+        "msg.address==other || msg.header.Region==EU",
+        "!(msg.address==other)",
+        "msg.address!=other",
+        "!(msg.address==orders && msg.header.Region==EU)",
+    ],
+)
+def test_an_address_that_a_route_may_take_is_taken(predicate: str) -> None:
+    assert find(predicate, "orders") is None
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        "msg.address==other",
+        "msg.address==other && msg.header.Region==EU",
+        "!(msg.address==orders || msg.header.Region==EU)",
+        "msg.address!=orders",
+    ],
+)
+def test_an_address_that_no_route_can_take_is_not(predicate: str) -> None:
+    assert find(predicate, "orders") == "'orders': no route takes it"
+
+
+def test_a_name_that_no_topic_can_have_is_refused_without_asking_kafka() -> None:
+    book = KafkaAddresses(Kafka("127.0.0.1:1"), [], direct=True, auto_create=True)
+    problem = asyncio.run(book.find("not a topic"))
+    assert problem is not None
+    assert "no topic can have that name" in problem

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from isthmus.edges.journal import EdgeJournal
+from isthmus.errors import EncodeError, HardFailure, IsthmusError
+from isthmus.journal.layout import Entry, Op
+from isthmus.journal.writer import Position
+from isthmus.message import Body, BodyKind, Message
+
+
+class FakeWriter:
+    """Reports from a thread of its own, as Kafka's client does."""
+
+    def __init__(self, room: int = 1000) -> None:
+        self.room = room
+        self.taken: list[str] = []
+        self.fails: Exception | None = None
+        self._pending: list[Callable[[Any, Any], None]] = []
+        self.closed = False
+
+    def offer(self, entry: Entry, delivered: Callable[[Any, Any], None]) -> bool:
+        if self.fails is not None:
+            raise self.fails
+        if self.room == 0:
+            return False
+        self.room -= 1
+        self.taken.append(entry.message.id)
+        self._pending.append(delivered)
+        return True
+
+    def report(self, error: object = None) -> None:
+        pending, self._pending = self._pending, []
+
+        def work() -> None:
+            for offset, delivered in enumerate(pending):
+                delivered(error, offset)
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        self.room += len(pending)
+
+    def position(self, message: int) -> Position:
+        return Position("journal", 0, message)
+
+    def refused(self, error: object) -> HardFailure:
+        return HardFailure(f"refused: {error}", remedy="none")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def entry(id: str) -> Entry:
+    message = Message(id=id, address="a", protocol="amqp", value=b"", body=Body(BodyKind.EMPTY), session="s")
+    return Entry(Op.ADD, message)
+
+
+def run(scenario: Callable[[EdgeJournal, FakeWriter], Any], room: int = 1000) -> FakeWriter:
+    writer = FakeWriter(room)
+
+    async def work() -> None:
+        await scenario(EdgeJournal(writer), writer)  # type: ignore[arg-type]
+
+    asyncio.run(work())
+    return writer
+
+
+def test_outcomes_are_told_on_the_loop_in_order() -> None:
+    told: list[tuple[int, IsthmusError | None, bool]] = []
+
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        loop_thread = threading.current_thread()
+        for n in range(100):
+            journal.put(
+                entry(str(n)),
+                lambda failure, n=n: told.append((n, failure, threading.current_thread() is loop_thread)),
+            )
+        writer.report()
+        assert told == []
+        await asyncio.sleep(0.01)
+
+    run(scenario)
+    assert told == [(n, None, True) for n in range(100)]
+
+
+def test_a_refusal_is_told_with_its_reason() -> None:
+    told: list[IsthmusError | None] = []
+
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        journal.put(entry("1"), told.append)
+        writer.report("too large")
+        await asyncio.sleep(0.01)
+
+    run(scenario)
+    assert [str(failure) for failure in told] == ["refused: too large"]
+
+
+@pytest.mark.parametrize("problem", [HardFailure("too large", remedy=""), EncodeError("no")])
+def test_what_is_refused_before_kafka_is_asked_is_told_later_too(problem: IsthmusError) -> None:
+    told: list[IsthmusError | None] = []
+
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        writer.fails = problem
+        journal.put(entry("1"), told.append)
+        assert told == []
+        await asyncio.sleep(0)
+        assert told == [problem]
+
+    run(scenario)
+
+
+def test_a_full_queue_delays_and_keeps_the_order() -> None:
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        told: list[IsthmusError | None] = []
+        for n in range(10):
+            journal.put(entry(str(n)), told.append)
+        assert journal.delayed == 8
+        for _ in range(200):
+            writer.report()
+            await asyncio.sleep(0.01)
+            if len(told) == 10:
+                break
+        assert told == [None] * 10
+
+    assert run(scenario, room=2).taken == [str(n) for n in range(10)]
+
+
+def test_a_write_returns_the_stable_id() -> None:
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        writing = asyncio.create_task(journal.write(entry("1")))
+        await asyncio.sleep(0)
+        assert not writing.done()
+        writer.report()
+        assert await writing == "journal:0:0"
+
+    run(scenario)
+
+
+def test_a_write_that_is_refused_raises() -> None:
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        writing = asyncio.create_task(journal.write(entry("1")))
+        await asyncio.sleep(0)
+        writer.report("gone")
+        with pytest.raises(HardFailure, match="refused: gone"):
+            await writing
+
+    run(scenario)
+
+
+def test_close_lets_go_of_the_writer() -> None:
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        await journal.close()
+
+    assert run(scenario).closed
