@@ -65,7 +65,7 @@ docs: setup ## check that the documentation says what the code does
 
 lock: $(UV) ## pin every dependency with its hashes
 	$(UV) pip compile --quiet --generate-hashes --no-annotate --no-header --python-version 3.11 \
-	  --universal --extra bridge --group dev pyproject.toml --output-file requirements.lock
+	  --universal --extra bridge --extra amqp --extra nats --extra mq --group dev pyproject.toml --output-file requirements.lock
 	$(UV) pip compile --quiet --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --universal --group peers --constraint requirements.lock --output-file requirements-peers.lock
 

@@ -9,9 +9,12 @@ from rich.console import Console
 from rich.text import Text
 
 from isthmus.cli.check import check
+from isthmus.cli.convert import convert
+from isthmus.cli.doctor import doctor
+from isthmus.cli.import_ import importing
 from isthmus.cli.journal import journal
 from isthmus.cli.receive import receive
-from isthmus.cli.run import pipeline, run
+from isthmus.cli.run import edge, pipeline, run
 from isthmus.cli.send import send
 from isthmus.errors import ConfigError, HardFailure, IsthmusError
 
@@ -29,8 +32,9 @@ Begin with [bold]isthmus run[/], which needs nothing but Java 17, and in another
 
 Exit codes: 0 done, 1 an unusable configuration, 2 wrong usage, 3 a failure that stops the bridge.""",
 )
-for command in (run, pipeline, check, send, receive, journal):
+for command in (run, pipeline, edge, check, doctor, send, receive, journal, convert):
     app.command()(command)
+app.add_typer(importing)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""``isthmus run`` and ``isthmus pipeline``: start a bridge, or its pipeline alone, and look after it."""
+"""``isthmus run``, ``pipeline`` and ``edge``: start a bridge, or a part of it, and look after it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from isthmus.config import Settings
 from isthmus.errors import HardFailure
 
 if TYPE_CHECKING:
+    from isthmus.edges.service import EdgeService
     from isthmus.embedded.kafka import EmbeddedKafka
+    from isthmus.embedded.nats import EmbeddedNats
     from isthmus.kafka import Kafka
     from isthmus.pipeline.run import Pipeline
 
 POLL_S = 0.25
-"""How often the pipeline is looked at: what delays a stop, or the news of a failure."""
+"""How often the parts are looked at: what delays a stop, or the news of a failure."""
 
 
 def run(file: ConfigFile = None) -> None:
@@ -28,80 +30,164 @@ def run(file: ConfigFile = None) -> None:
 
     On a terminal it shows a live panel, elsewhere plain lines. With no file it runs on an embedded Kafka.
     """
-    _run(read_settings(file), start_kafka=True)
+    _Bridge(read_settings(file)).run(kafka=True, pipeline=True, edges=True)
 
 
 def pipeline(file: ConfigFile = None) -> None:
     """Run only the data pipeline of a bridge, on a Kafka that runs already."""
-    _run(read_settings(file), start_kafka=False)
+    _Bridge(read_settings(file)).run(kafka=False, pipeline=True, edges=False)
 
 
-def _run(settings: Settings, *, start_kafka: bool) -> None:
-    from isthmus.kafka import Kafka
-    from isthmus.pipeline.run import Pipeline
-    from isthmus.telemetry.http import Monitor
+def edge(file: ConfigFile = None) -> None:
+    """Run only the edges of a bridge, which speak to NATS and MQ, on a Kafka that runs already."""
+    _Bridge(read_settings(file)).run(kafka=False, pipeline=False, edges=True)
 
-    console = Console(highlight=False, soft_wrap=True)
-    stop = Event()
-    _stop_on_signals(stop)
-    with ExitStack() as parts:
-        broker: EmbeddedKafka | None = None
-        if settings.kafka.embedded and start_kafka:
-            broker = _start_broker(settings, console, parts)
-            kafka = Kafka(broker.bootstrap_servers)
-        else:
-            kafka = connect(settings)
-        router = Pipeline(settings, kafka)
-        with console.status("starting Spark"):
-            parts.enter_context(router)
-        _stop_on_signals(stop)  # again: Spark's driver takes SIGINT for itself
+
+class _Bridge:
+    """The parts of a bridge that this process runs."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._console = Console(highlight=False, soft_wrap=True)
+        self._broker: EmbeddedKafka | None = None
+        self._nats: EmbeddedNats | None = None
+        self._router: Pipeline | None = None
+        self._edges: EdgeService | None = None
+
+    def run(self, *, kafka: bool, pipeline: bool, edges: bool) -> None:
+        """Run these parts until a signal says stop. Raises `HardFailure` when one of them cannot go on."""
+        stop = Event()
+        _stop_on_signals(stop)
+        with ExitStack() as parts:
+            cluster = self._start_kafka(parts) if kafka and self._settings.kafka.embedded else None
+            cluster = cluster or connect(self._settings)
+            if edges:
+                self._prepare_edges(cluster, parts)
+            if pipeline:
+                self._start_router(cluster, parts)
+            _stop_on_signals(stop)  # again: Spark's driver takes SIGINT for itself
+            if edges:
+                self._start_edges(cluster, parts)
+            self._serve(cluster, parts, stop)
+            self._console.print("stopping")
+        self._console.print("stopped")
+
+    def _start_kafka(self, parts: ExitStack) -> Kafka:
+        from isthmus.embedded.kafka import EmbeddedKafka
+        from isthmus.kafka import Kafka
+
+        self._broker = EmbeddedKafka(kafka_folder(self._settings))
+        with self._console.status("starting the embedded Kafka"):
+            parts.enter_context(self._broker)
+        return Kafka(self._broker.bootstrap_servers)
+
+    def _start_router(self, cluster: Kafka, parts: ExitStack) -> None:
+        from isthmus.pipeline.run import Pipeline
+
+        self._router = Pipeline(self._settings, cluster)
+        with self._console.status("starting Spark"):
+            parts.enter_context(self._router)
+
+    def _prepare_edges(self, cluster: Kafka, parts: ExitStack) -> None:
+        """What edges need before they start: an embedded NATS, and topics."""
+        from isthmus.edges.needs import uses_nats
+        from isthmus.embedded.nats import EmbeddedNats, find_running
+        from isthmus.pipeline.prepare import make_own_topics
+
+        settings = self._settings
+        if settings.nats.embedded and uses_nats(settings):
+            folder = settings.local_state_dir / "nats"
+            url = find_running(folder)
+            if url is None:
+                self._nats = EmbeddedNats(folder)
+                with self._console.status("starting the embedded NATS"):
+                    parts.enter_context(self._nats)
+                url = self._nats.url
+            nats = settings.nats.model_copy(update={"servers": (url,)})
+            self._settings = settings.model_copy(update={"nats": nats})
+        make_own_topics(settings, cluster)
+
+    def _start_edges(self, cluster: Kafka, parts: ExitStack) -> None:
+        from isthmus.edges.needs import needed
+
+        if needed(self._settings):
+            try:
+                from isthmus.edges.service import EdgeService
+            except ImportError as error:
+                remedy = "pip install 'isthmus[nats,mq]'"
+                raise HardFailure(f"a client library is missing: {error}", remedy=remedy) from None
+            self._edges = EdgeService(self._settings, cluster)
+            with self._console.status("starting the edges"):
+                parts.enter_context(self._edges)
+
+    def _serve(self, cluster: Kafka, parts: ExitStack, stop: Event) -> None:
+        from isthmus.telemetry.http import Monitor
+        from isthmus.telemetry.metrics import RouterMetrics
+        from isthmus.telemetry.parts import PartMetrics
+
+        settings = self._settings
+        metrics = self._router.metrics if self._router else RouterMetrics(settings.bridge_id, [])
+        reports = self._edges.reports if self._edges else list
         monitor = Monitor(
-            settings.monitor.host, settings.monitor.port, router.metrics, lambda: _problems(router, kafka)
+            settings.monitor.host,
+            settings.monitor.port,
+            metrics,
+            lambda: self._problems(cluster),
+            PartMetrics(settings.bridge_id, reports),
         )
         parts.enter_context(monitor)
+        facts = {**self._facts(cluster), "monitor": monitor.url}
+        with status(self._console, settings, cluster, metrics, facts, reports) as show:
+            self._look_after(show, stop)
+
+    def _facts(self, cluster: Kafka) -> dict[str, str]:
+        from isthmus.edges.mq.client import queue_manager
+        from isthmus.edges.needs import queue_managers
+
+        settings = self._settings
         facts = {
             "bridge": settings.bridge_id,
-            "kafka": f"{kafka.servers!r}".strip("'") + (" (embedded)" if broker else ""),
-            "routes": str(len(settings.routes)),
-            "mode": settings.pipeline.mode,
-            "monitor": monitor.url,
+            "kafka": f"{cluster.servers!r}".strip("'") + (" (embedded)" if self._broker else ""),
         }
-        with status(console, settings, kafka, router.metrics, facts) as show:
-            _look_after(router, broker, show, stop)
-        console.print("stopping")
-    console.print("stopped")
+        if self._router:
+            facts |= {"routes": str(len(settings.routes)), "mode": settings.pipeline.mode}
+        if self._edges:
+            if settings.nats.servers:
+                servers = repr(settings.nats.shown_field("servers")) if not self._nats else self._nats.url
+                facts["nats"] = servers + (" (embedded)" if self._nats else "")
+            if managers := [queue_manager(each).description for each in queue_managers(settings)]:
+                facts["mq"] = "; ".join(managers)
+        return facts
 
+    def _problems(self, cluster: Kafka) -> dict[str, str]:
+        """What is wrong with the bridge, by part."""
+        problems = {}
+        if self._router is not None and self._router.problem is not None:
+            problems["router"] = self._router.problem
+        if self._edges is not None:
+            problems |= self._edges.problems
+        if not cluster.answers():
+            problems["kafka"] = "does not answer"
+        return problems
 
-def _start_broker(settings: Settings, console: Console, parts: ExitStack) -> EmbeddedKafka:
-    from isthmus.embedded.kafka import EmbeddedKafka
-
-    broker = EmbeddedKafka(kafka_folder(settings))
-    with console.status("starting the embedded Kafka"):
-        parts.enter_context(broker)
-    return broker
+    def _look_after(self, show: Show, stop: Event) -> None:
+        """Watch the parts until a stop is asked for. Raises `HardFailure` when one of them cannot go on."""
+        while not stop.wait(POLL_S):
+            if self._router is not None:
+                self._router.poll()
+            if self._edges is not None:
+                self._edges.poll()
+            if self._broker is not None and not self._broker.alive:
+                raise HardFailure(
+                    "the embedded Kafka has stopped", remedy="see its kafka.log, then start the bridge again"
+                )
+            if self._nats is not None and not self._nats.alive:
+                raise HardFailure(
+                    "the embedded NATS has stopped", remedy="see its nats.log, then start the bridge again"
+                )
+            show()
 
 
 def _stop_on_signals(stop: Event) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-
-
-def _problems(router: Pipeline, kafka: Kafka) -> dict[str, str]:
-    """What is wrong with the bridge, by part."""
-    problems = {}
-    if router.problem is not None:
-        problems["router"] = router.problem
-    if not kafka.answers():
-        problems["kafka"] = "does not answer"
-    return problems
-
-
-def _look_after(router: Pipeline, broker: EmbeddedKafka | None, show: Show, stop: Event) -> None:
-    """Watch the parts until a stop is asked for. Raises `HardFailure` when one of them cannot go on."""
-    while not stop.wait(POLL_S):
-        router.poll()
-        if broker is not None and not broker.alive:
-            raise HardFailure(
-                "the embedded Kafka has stopped", remedy="see its kafka.log, then start the bridge again"
-            )
-        show()

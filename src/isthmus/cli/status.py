@@ -17,6 +17,7 @@ from isthmus.config import Settings
 if TYPE_CHECKING:
     from isthmus.kafka import Kafka
     from isthmus.telemetry.metrics import RouterMetrics
+    from isthmus.telemetry.parts import Reports
 
 Show = Callable[[], None]
 """Brings what is shown up to date."""
@@ -26,11 +27,16 @@ COUNT_EVERY_S = 1.0
 
 @contextmanager
 def status(
-    console: Console, settings: Settings, kafka: Kafka, metrics: RouterMetrics, facts: Mapping[str, str]
+    console: Console,
+    settings: Settings,
+    kafka: Kafka,
+    metrics: RouterMetrics,
+    facts: Mapping[str, str],
+    reports: Reports = list,
 ) -> Iterator[Show]:
     """Shows the bridge for as long as it is entered."""
     if console.is_terminal:
-        panel = _Panel(settings, kafka, metrics, facts)
+        panel = _Panel(settings, kafka, metrics, facts, reports)
         with Live(console=console, auto_refresh=False, transient=True) as live:
             yield lambda: live.update(panel.render(), refresh=True)
     else:
@@ -57,9 +63,15 @@ class _Panel:
     """What is in the topics is counted every second; what the router did is known when a batch ends."""
 
     def __init__(
-        self, settings: Settings, kafka: Kafka, metrics: RouterMetrics, facts: Mapping[str, str]
+        self,
+        settings: Settings,
+        kafka: Kafka,
+        metrics: RouterMetrics,
+        facts: Mapping[str, str],
+        reports: Reports,
     ) -> None:
         self._settings, self._kafka, self._metrics, self._facts = settings, kafka, metrics, facts
+        self._reports = reports
         self._started = time.monotonic()
         self._counted = 0.0
         self._records: dict[str, int] = {}
@@ -74,7 +86,8 @@ class _Panel:
         said = Text.assemble(
             f"{journal} has {self._records.get(journal, 0)} records; routed until the last batch: {outcomes}"
         )
-        return Group(head, about, Text(""), self._routes(), Text(""), said)
+        tables = [self._routes(), *([self._parts()] if self._reports() else [])]
+        return Group(head, about, *(each for table in tables for each in (Text(""), table)), Text(""), said)
 
     def _count(self) -> None:
         from isthmus.kafka import count_records
@@ -89,11 +102,23 @@ class _Panel:
         for title in ("route", "topic", "in topic", "published", "failed", "latency"):
             table.add_column(title, justify="left" if title in ("route", "topic") else "right")
         for route in self._settings.routes:
-            counts = self._metrics.routes[route.name]
+            counts = self._metrics.routes.get(route.name)
+            if counts is None:  # the router runs elsewhere
+                continue
             average = counts.latency_avg_ms
             latency = "" if average is None else f"{average:.1f} ms"
             in_topic = str(self._records.get(route.topic, ""))
             table.add_row(
                 route.name, route.topic, in_topic, str(counts.success), str(counts.failure), latency
             )
+        return table
+
+    def _parts(self) -> Table:
+        table = Table(box=None, padding=(0, 3, 0, 0))
+        for title in ("part", "system", "state", "in", "out", "dead letters"):
+            table.add_column(title, justify="left" if title in ("part", "system", "state") else "right")
+        for each in self._reports():
+            state = "connected" if each.connected else "away"
+            counts = (each.taken.messages, each.delivered.messages, each.dead_letters)
+            table.add_row(f"{each.kind} {each.name}", each.system, state, *map(str, counts))
         return table

@@ -72,6 +72,9 @@ def _uses(reading: Reading) -> Iterator[_Use]:
         yield _Use(settings.routing.dead_letter_topic, entries.get(DEAD_LETTER), writes=True)
     for topic in settings.routing.source_topics:
         yield _Use(topic, entries.get(SOURCES), reads=True)
+    for route in settings.routes:
+        if route.destination is not None:
+            yield _Use(route.topic, None, writes=True, reads=True, made=True)
     yield _Use(settings.journal.topic, entries.get(JOURNAL), writes=True, reads=True, made=True)
 
 

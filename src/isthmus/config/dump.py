@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from isthmus.config.hidden import Hidden, shown
-from isthmus.config.keys import FIXED, OPEN, ROUTES
+from isthmus.config.keys import FAMILIES, FIXED, OPEN, ROUTE_FAMILY, ROUTES, Family
+from isthmus.config.nats_values import Start
+from isthmus.config.section import Section
 from isthmus.config.settings import Settings
 from isthmus.config.values import duration_text
 from isthmus.routing.route import Route
@@ -24,10 +26,23 @@ def dump(settings: Settings) -> list[tuple[str, str]]:
         section = ".".join(key.fields[:-1])
         options = _field(settings, key.fields)
         lines += [(f"{section}.{name}", shown(value)) for name, value in options.items()]
+    for family in FAMILIES:
+        if family is not ROUTE_FAMILY:
+            for name, section in getattr(settings, family.field).items():
+                lines += _section(f"{family.prefix}{name}.", family, section)
+    planned = {each.name for each in settings.plan.routes}
     for route in settings.routes:
-        name = shown(route.name)
-        lines += [(f"{ROUTES}{name}.{part}", shown(value)) for part, value in _parts(route)]
+        if route.name not in planned:
+            name = shown(route.name)
+            lines += [(f"{ROUTES}{name}.{part}", shown(value)) for part, value in _parts(route)]
     return lines
+
+
+def _section(prefix: str, family: Family, section: Section) -> Iterator[tuple[str, str]]:
+    for part, key in family.parts.items():
+        value = section.shown_field(key.fields[-1])
+        if value is not None:
+            yield f"{prefix}{part}", _text(value)
 
 
 def _field(settings: Settings, path: tuple[str, ...]) -> Any:
@@ -41,6 +56,10 @@ def _text(value: Any) -> str:
     match value:
         case str():
             return shown(value)
+        case bool():
+            return str(value).lower()
+        case Start():
+            return str(value)
         case float():
             return duration_text(value)
         case tuple():
@@ -52,7 +71,10 @@ def _text(value: Any) -> str:
 def _parts(route: Route) -> Iterator[tuple[str, str]]:
     yield "name", route.name
     yield "predicate", route.written or repr(route.predicate)
-    yield "dest.topic", route.topic
+    if route.destination is None:
+        yield "dest.topic", route.topic
+    else:
+        yield f"dest.{'subject' if route.topic.endswith('.outbox.nats') else 'queue'}", route.destination
     if route.key is not None:
         yield "conv.key", _key_text(route.key)
     yield "conv.message", route.convert

@@ -1,8 +1,8 @@
 """Environment variables that override the file: ``ISTHMUS_BRIDGE_ID`` sets ``bridge.id``.
 
 A variable's name is its key in upper case with ``_`` for every ``.`` and ``-``. It can set a key that is
-fixed, a part of a route that the file has, a ``kafka.*`` or ``pipeline.spark.*`` option that the file has, or
-a new option whose name has neither ``-`` nor capitals.
+fixed, a part of a route, intake or connector that the file has, a ``kafka.*`` or ``pipeline.spark.*`` option
+that the file has, or a new option whose name has neither ``-`` nor capitals.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
-from isthmus.config.keys import FIXED, OPEN, ROUTE_PARTS, ROUTES, open_prefix, route_groups
+from isthmus.config.keys import FIXED, OPEN, named_keys, open_prefix
 from isthmus.config.problem import Problem, Severity
 from isthmus.config.properties import Entry, reason_against
 
@@ -57,7 +57,7 @@ def override(
 def _keys_by_variable(entries: Mapping[str, Entry]) -> Mapping[str, set[str]]:
     known = [
         *FIXED,
-        *(f"{ROUTES}{route}.{part}" for route in route_groups(entries) for part in ROUTE_PARTS),
+        *named_keys(entries),
         *(key for key in entries if key not in FIXED and open_prefix(key)),
     ]
     by_variable: dict[str, set[str]] = defaultdict(set)

@@ -1,7 +1,7 @@
 """The table of known keys: the one list that settings, environment, hints and documentation go by.
 
 It is read off the fields of `Settings`, where each key is declared. ``*`` stands for the rest of a key, and
-``<route>`` for the name under which a route's keys are grouped.
+``<route>`` for the name under which a route's keys are grouped; other families of keys have names likewise.
 """
 
 from __future__ import annotations
@@ -13,11 +13,16 @@ from typing import TypeVar
 
 from pydantic.fields import FieldInfo
 
+from isthmus.config.connectors import ConnectorSettings
 from isthmus.config.hidden import Options
-from isthmus.config.settings import RouteSettings, Section, Settings
+from isthmus.config.mq import MqIntakeSettings
+from isthmus.config.nats import NatsIntakeSettings
+from isthmus.config.section import Section
+from isthmus.config.settings import RouteSettings, Settings
 from isthmus.config.values import duration_text
 
 ROUTES = "routes."
+CONNECTORS = "connectors."
 
 T = TypeVar("T")
 
@@ -37,6 +42,19 @@ class Key:
     required: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Keys that come once for each thing of a kind, under a name of the user's choice."""
+
+    prefix: str
+    placeholder: str
+    section: type[Section]
+    field: str
+    """Where `Settings` has them."""
+    parts: Mapping[str, Key]
+    """The keys behind the name."""
+
+
 def _keys(section: type[Section], *path: str) -> Iterator[Key]:
     for name, field in section.model_fields.items():
         inner = field.annotation
@@ -54,28 +72,45 @@ def _default_text(field: FieldInfo) -> str | None:
     extra = field.json_schema_extra
     if isinstance(extra, dict) and extra.get("default_text"):
         return str(extra["default_text"])
-    if field.is_required() or field.default is None or isinstance(field.default, tuple | Options):
-        return None
-    return duration_text(field.default) if isinstance(field.default, float) else str(field.default)
+    match field.default:
+        case bool() as flag:
+            return str(flag).lower()
+        case float() as seconds:
+            return duration_text(seconds)
+        case None | tuple() | Options():
+            return None
+        case default:
+            return None if field.is_required() else str(default)
+
+
+def _family(prefix: str, placeholder: str, section: type[Section], field: str) -> Family:
+    return Family(prefix, placeholder, section, field, {key.name: key for key in _keys(section)})
 
 
 FIXED = {key.name: key for key in _keys(Settings) if "*" not in key.name}
 OPEN = {key.name.removesuffix("*"): key for key in _keys(Settings) if "*" in key.name}
 """Prefixes under which everything is an option of Kafka's clients or Spark's."""
-ROUTE_PARTS = {key.name: key for key in _keys(RouteSettings)}
+ROUTE_FAMILY = _family(ROUTES, "<route>", RouteSettings, "routes")
+CONNECTOR_FAMILY = _family(CONNECTORS, "<id>", ConnectorSettings, "connectors")
+FAMILIES = (
+    ROUTE_FAMILY,
+    _family("nats.intake.", "<intake>", NatsIntakeSettings, "nats_intakes"),
+    _family("mq.intake.", "<intake>", MqIntakeSettings, "mq_intakes"),
+    CONNECTOR_FAMILY,
+)
 
-COMING_PARTS = {
-    "dest.subject": "NATS subjects",
-    "dest.queue": "IBM MQ queues",
-    "dest.address": "addresses of a remote AMQP broker",
-}
-"""Destinations that are planned: refused, but not called unknown."""
+COMING_PARTS = {"dest.address": "addresses of a remote AMQP broker"}
+"""Destinations of routes that are planned: refused, but not called unknown."""
 
 
 def all_keys() -> list[Key]:
     """Every key that can be set, for the documentation."""
-    routes = (replace(key, name=f"{ROUTES}<route>.{part}") for part, key in ROUTE_PARTS.items())
-    return [*FIXED.values(), *OPEN.values(), *routes]
+    named = (
+        replace(key, name=f"{family.prefix}{family.placeholder}.{part}")
+        for family in FAMILIES
+        for part, key in family.parts.items()
+    )
+    return [*FIXED.values(), *OPEN.values(), *named]
 
 
 def open_prefix(key: str) -> str | None:
@@ -83,30 +118,47 @@ def open_prefix(key: str) -> str | None:
     return next((each for each in OPEN if key.startswith(each) and len(key) > len(each)), None)
 
 
-def split_route_key(key: str) -> tuple[str, str] | None:
-    """Route and part of ``routes.<route>.<part>``; None for any other key."""
-    prefix, _, rest = key.partition(".")
-    route, _, part = rest.partition(".")
-    return (route, part) if f"{prefix}." == ROUTES and route and part else None
+def split_key(key: str) -> tuple[Family, str, str] | None:
+    """Family, name and part of ``<family>.<name>.<part>``; None for a key of no family."""
+    for family in FAMILIES:
+        name, _, part = key.removeprefix(family.prefix).partition(".")
+        if key.startswith(family.prefix) and name and part:
+            return family, name, part
+    return None
+
+
+def groups(entries: Mapping[str, T], family: Family) -> dict[str, dict[str, T]]:
+    """What keys say of each thing of a family, by name and part, in the order of their first keys."""
+    found: dict[str, dict[str, T]] = {}
+    for key, entry in entries.items():
+        if (split := split_key(key)) and split[0] is family:
+            found.setdefault(split[1], {})[split[2]] = entry
+    return found
 
 
 def route_groups(entries: Mapping[str, T]) -> dict[str, T]:
     """The routes that keys speak of, in the order of their first keys, each with the entry of that key."""
-    groups: dict[str, T] = {}
-    for key, entry in entries.items():
-        if split := split_route_key(key):
-            groups.setdefault(split[0], entry)
-    return groups
+    return {name: next(iter(parts.values())) for name, parts in groups(entries, ROUTE_FAMILY).items()}
 
 
-def nearest(key: str, routes: Collection[str]) -> str | None:
+def named_keys(entries: Mapping[str, T]) -> Iterator[str]:
+    """Every key that things which have a name already could have."""
+    for family in FAMILIES:
+        for name in groups(entries, family):
+            yield from (f"{family.prefix}{name}.{part}" for part in family.parts)
+
+
+def nearest(key: str, entries: Collection[str]) -> str | None:
     """The known key that an unknown one was probably meant to be."""
-    candidates = [*FIXED]
+    candidates = [*FIXED, *named_keys(dict.fromkeys(entries))]
     first, *rest = key.split(".")
     if rest:
-        groups = {*routes, rest[0]}
-        candidates += [f"{ROUTES}{route}.{part}" for route in groups for part in ROUTE_PARTS]
+        candidates += [f"{ROUTES}{rest[0]}.{part}" for part in ROUTE_FAMILY.parts]
+        candidates += [f"{CONNECTORS}{rest[0]}.{part}" for part in CONNECTOR_FAMILY.parts]
         candidates += [prefix + ".".join(rest) for prefix in OPEN]
+    if len(rest) > 1:
+        intakes = [family for family in FAMILIES if family.prefix.count(".") > 1]
+        candidates += [f"{family.prefix}{rest[1]}.{part}" for family in intakes for part in family.parts]
     if first == "spark":
         candidates.append(f"pipeline.{key}")
     found = difflib.get_close_matches(key, candidates, n=1, cutoff=0.7)

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from isthmus.config import values
-from isthmus.config.keys import ROUTES, route_groups
+from isthmus.config.keys import CONNECTOR_FAMILY, ROUTE_FAMILY, ROUTES, groups, route_groups, split_key
+from isthmus.config.nats_values import CORE, JETSTREAM
+from isthmus.config.planning import REPLIES, overlap
 from isthmus.config.problem import Problem, Severity
 from isthmus.config.properties import Entry
 from isthmus.config.settings import Settings
-from isthmus.errors import PredicateError
+from isthmus.converters import converter
+from isthmus.errors import ConfigError, PredicateError
 from isthmus.routing.predicate import Predicate, parse
-from isthmus.routing.route import OnError
+from isthmus.routing.route import DIRECT, OnError
 
 DEAD_LETTER = "routing.dead-letter.topic"
 SOURCES = "routing.source.topics"
@@ -27,8 +30,10 @@ Entries = Mapping[str, Entry]
 def judge(settings: Settings, entries: Entries) -> Iterator[Problem]:
     """Every rule that the settings break."""
     yield from _circles(settings, entries)
-    yield from _nothing_to_route(entries)
-    yield from _not_yet(entries)
+    yield from _nothing_to_route(settings, entries)
+    yield from _systems(settings, entries)
+    yield from _own_converters(settings, entries)
+    yield from _converters(settings, entries)
     yield from _dead_letters(settings, entries)
     yield from _names(entries)
     yield from _predicates_that_never_match(entries)
@@ -81,15 +86,81 @@ def _circles(settings: Settings, entries: Entries) -> Iterator[Problem]:
         yield entries[SOURCES].problem(Severity.ERROR, message)
 
 
-def _nothing_to_route(entries: Entries) -> Iterator[Problem]:
-    if not route_groups(entries):
+def _nothing_to_route(settings: Settings, entries: Entries) -> Iterator[Problem]:
+    routes = route_groups(entries) or groups(entries, CONNECTOR_FAMILY) or settings.mq.reply_queue
+    if not routes and "message.convert" not in entries:
         yield Problem(Severity.WARNING, "no routes: nothing will be routed")
 
 
-def _not_yet(entries: Entries) -> Iterator[Problem]:
-    if convert := entries.get("message.convert"):
-        message = "not available yet: a topic for every address that no route takes"
-        yield convert.problem(Severity.ERROR, message, "write a route for each address")
+def _systems(settings: Settings, entries: Entries) -> Iterator[Problem]:
+    """What needs NATS or MQ, and what does not go together there."""
+    speaks_nats = [entry for key, entry in entries.items() if _is_natss(key)]
+    if "nats.servers" not in entries and speaks_nats:
+        hint = "nats.servers=embedded starts one"
+        yield speaks_nats[0].problem(Severity.ERROR, "needs nats.servers", hint)
+    if settings.mq.reply_queue and "nats.servers" not in entries:
+        yield entries["mq.reply-queue"].problem(Severity.ERROR, "needs nats.servers: inboxes are NATS's")
+    written = {
+        (settings.outbox(route.outbox), route.destination): route.name for route in settings.plan.routes
+    }
+    for route, entry in _edge_destinations(entries).items():
+        edge = "nats" if entry.key.endswith(".dest.subject") else "mq"
+        place = settings.outbox(edge), (entry.value or "").strip()
+        if place in written:
+            message = f"connector {written[place]} delivers there too, in another form"
+            yield entry.problem(Severity.ERROR, message)
+        if edge == "nats" and (predicate := _predicates(entries).get(route)):
+            subject = place[1].removeprefix(CORE).removeprefix(JETSTREAM)
+            taken = any(overlap(each.subject, subject) for each in settings.nats_intakes.values())
+            if taken and predicate in _addressed_to(subject):
+                message = "a subject that is taken from: its messages would be published to it again"
+                yield entry.problem(Severity.ERROR, message)
+
+
+def _is_natss(key: str) -> bool:
+    """Whether a key means that NATS is used."""
+    family, _, part = split_key(key) or (None, "", "")
+    if family is ROUTE_FAMILY:
+        return part == "dest.subject"
+    return family is CONNECTOR_FAMILY or (family is not None and family.prefix.startswith("nats."))
+
+
+def _edge_destinations(entries: Entries) -> dict[str, Entry]:
+    return {
+        route: parts[part]
+        for route, parts in groups(entries, ROUTE_FAMILY).items()
+        for part in ("dest.subject", "dest.queue")
+        if part in parts
+    }
+
+
+def _own_converters(settings: Settings, entries: Entries) -> Iterator[Problem]:
+    for entry in _conversions(entries):
+        name = (entry.value or "").strip()
+        if ":" not in name:
+            continue
+        try:
+            converter(name)
+        except ConfigError as error:
+            yield entry.problem(Severity.ERROR, str(error))
+        if settings.pipeline.mode == "real-time":
+            message = "a class of your own takes Python, which real-time mode cannot run: micro-batch is used"
+            yield entry.problem(Severity.WARNING, message, "set pipeline.mode=micro-batch to say so")
+
+
+def _converters(settings: Settings, entries: Entries) -> Iterator[Problem]:
+    for entry in _conversions(entries):
+        name = (entry.value or "").strip()
+        if name in ("json", "raw") and settings.routing.source_topics:
+            message = f"records of {SOURCES} have no {name} form: on this route they are soft failures"
+            yield entry.problem(Severity.WARNING, message)
+    if "message.convert" in entries and (taken := entries.get(f"{ROUTES}{DIRECT}.predicate")):
+        yield taken.problem(Severity.ERROR, f"{DIRECT} is what the route of message.convert is called")
+
+
+def _conversions(entries: Entries) -> list[Entry]:
+    keys = ["message.convert", *_parts(entries, "conv.message")]
+    return [entries[key] for key in keys if key in entries]
 
 
 def _dead_letters(settings: Settings, entries: Entries) -> Iterator[Problem]:
@@ -112,6 +183,11 @@ def _names(entries: Entries) -> Iterator[Problem]:
             message = f"the same name as {ROUTES}{owners[name]} has"
             yield (named or first).problem(Severity.ERROR, message)
         owners.setdefault(name, route)
+    taken = {*groups(entries, CONNECTOR_FAMILY), REPLIES}
+    for name in taken & owners.keys():
+        if name in groups(entries, CONNECTOR_FAMILY) or "mq.reply-queue" in entries:
+            first = route_groups(entries)[owners[name]]
+            yield first.problem(Severity.ERROR, f"the same name as the route of connector {name} has")
 
 
 def _predicates_that_never_match(entries: Entries) -> Iterator[Problem]:

@@ -1,32 +1,26 @@
 """The settings of a bridge: typed, checked and immutable.
 
-Each field that a user can set says so in place: its key, its default and its meaning. `isthmus.config.keys`
-makes the table of known keys out of them, which everything else goes by. Fields can be given by name, as
-typed values, or by key, as text. No repr, dump or error shows a `Hidden` value.
+`isthmus.config.keys` makes the table of known keys out of their fields, which everything else goes by.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ModelWrapValidatorHandler,
-    PlainValidator,
-    PrivateAttr,
-    model_serializer,
-    model_validator,
-)
+from pydantic import PlainValidator, model_validator
 
-from isthmus.config import values
+from isthmus.config import nats_values, values
+from isthmus.config.connectors import ConnectorSettings
 from isthmus.config.hidden import Hidden, Options
+from isthmus.config.mq import MqIntakeSettings, MqSettings, mq_target
+from isthmus.config.nats import NatsIntakeSettings, NatsSettings
+from isthmus.config.planning import Plan, plan
+from isthmus.config.section import Group, Section, setting
 from isthmus.routing.predicate import Predicate
-from isthmus.routing.route import OnError, Route
+from isthmus.routing.route import OnError, Route, direct_route
 
 Text = Annotated[str, PlainValidator(values.text)]
 TopicName = Annotated[str, PlainValidator(values.topic_name)]
@@ -39,85 +33,15 @@ Mode = Annotated[
 ClientOptions = Annotated[Mapping[str, str], PlainValidator(values.options)]
 
 
-def _key(
-    key: str, default: Any, meaning: str, *, default_text: str | None = None, validate_default: bool = False
-) -> Any:
-    """A field that users set: its key within the section, its default and what it means."""
-    return Field(
-        default,
-        validation_alias=key,
-        description=meaning,
-        validate_default=validate_default,
-        json_schema_extra={"default_text": default_text},
-    )
-
-
-class Section(BaseModel):
-    """Settings that belong together. Equal to others with the same values, however they were written."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, hide_input_in_errors=True
-    )
-    _shown: dict[str, str] = PrivateAttr(default_factory=dict)
-    """What stands for the fields that were given as `Hidden`: a number, say, cannot hide itself."""
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _remember_what_is_hidden(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        section = handler(data)
-        if isinstance(data, Mapping):
-            for name, field in cls.model_fields.items():
-                given = data.get(field.validation_alias, data.get(name))
-                if isinstance(given, Hidden):
-                    section._shown[name] = given.shown
-        return section
-
-    @model_serializer(mode="plain")
-    def _serialize_what_is_shown(self) -> dict[str, Any]:
-        return {name: visible(value) for name, value in self.__repr_args__() if name}
-
-    def shown_field(self, name: str) -> Any:
-        """The value of a field, or what stands for it if it is secret."""
-        return self._shown.get(name, getattr(self, name))
-
-    def __repr_args__(self) -> list[tuple[str | None, Any]]:
-        return [(name, self.shown_field(name)) for name in type(self).model_fields]
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
-
-    def __hash__(self) -> int:
-        return hash((type(self), *self.__dict__.values()))
-
-
-def visible(value: Any) -> Any:
-    """A value as it may leave the process: without secrets, and without types of our own."""
-    match value:
-        case Hidden():
-            return value.shown
-        case Options():
-            return {name: visible(option) for name, option in value.items()}
-        case tuple():
-            return [visible(each) for each in value]
-        case Route():
-            fields = {
-                name: visible(getattr(value, name))
-                for name in ("name", "topic", "key", "convert", "on_error")
-            }
-            return {**fields, "predicate": visible(value.written)}
-        case _:
-            return value
-
-
 class KafkaSettings(Section):
     """Where Kafka is, and how clients talk to it."""
 
-    bootstrap_servers: Annotated[str, PlainValidator(values.servers)] = _key(
+    bootstrap_servers: Annotated[str, PlainValidator(values.servers)] = setting(
         "bootstrap.servers",
         values.EMBEDDED,
         "`host:port` of one or more brokers, separated by commas; `embedded` starts a Kafka of one node",
     )
-    client: ClientOptions = _key(
+    client: ClientOptions = setting(
         "*", Options(), "any option of a Kafka client, such as `kafka.security.protocol`"
     )
 
@@ -130,13 +54,13 @@ class KafkaSettings(Section):
 class JournalSettings(Section):
     """The topic that every message lands in first."""
 
-    topic: TopicName = _key(
+    topic: TopicName = setting(
         "topic",
         "",
         "the journal's topic; no other bridge may use it",
         default_text="isthmus.<bridge.id>.journal",
     )
-    partitions: Annotated[int, PlainValidator(values.whole_number(1, 10_000))] = _key(
+    partitions: Annotated[int, PlainValidator(values.whole_number(1, 10_000))] = setting(
         "partitions", 4, "how many partitions the journal is made with"
     )
 
@@ -144,21 +68,21 @@ class JournalSettings(Section):
 class RoutingSettings(Section):
     """What holds for all routes."""
 
-    dead_letter_topic: TopicName | None = _key(
+    dead_letter_topic: TopicName | None = setting(
         "dead-letter.topic", None, "where messages go that cannot be routed, under the policy `dead-letter`"
     )
-    on_error: ErrorPolicy = _key(
+    on_error: ErrorPolicy = setting(
         "on-error",
         OnError.STOP,
         "what follows when a message has no usable key or cannot be converted: "
         "`stop`, `skip` or `dead-letter`",
     )
-    non_durable: NonDurable = _key(
+    non_durable: NonDurable = setting(
         "non-durable",
         "propagate",
         "whether messages that need not survive a crash are routed: `propagate` or `skip`",
     )
-    source_topics: Annotated[tuple[str, ...], PlainValidator(values.topic_names)] = _key(
+    source_topics: Annotated[tuple[str, ...], PlainValidator(values.topic_names)] = setting(
         "source.topics",
         (),
         "Kafka topics that are routed too, separated by commas; a record's address is its topic",
@@ -168,16 +92,16 @@ class RoutingSettings(Section):
 class PipelineSettings(Section):
     """How Spark runs."""
 
-    master: Annotated[str, PlainValidator(values.spark_master)] = _key(
+    master: Annotated[str, PlainValidator(values.spark_master)] = setting(
         "master", "local[*]", "the Spark master: `local[*]`, `spark://host:7077`, `yarn`, `k8s://…`"
     )
-    mode: Mode = _key("mode", "real-time", "how Spark runs the router: `real-time` or `micro-batch`")
-    batch_duration_s: Annotated[float, PlainValidator(values.duration_s)] = _key(
+    mode: Mode = setting("mode", "real-time", "how Spark runs the router: `real-time` or `micro-batch`")
+    batch_duration_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
         "real-time.batch",
         120.0,
         "how long a batch of the real-time mode is: long ones stall less often and repeat more after a crash",
     )
-    spark: ClientOptions = _key(
+    spark: ClientOptions = setting(
         "spark.*",
         Options(),
         "any option of Spark, such as `pipeline.spark.executor.memory` for `spark.executor.memory`",
@@ -187,8 +111,8 @@ class PipelineSettings(Section):
 class MonitorSettings(Section):
     """Where metrics and health are served."""
 
-    host: Text = _key("host", "127.0.0.1", "the address that metrics and health are served on")
-    port: Annotated[int, PlainValidator(values.whole_number(0, 65_535))] = _key(
+    host: Text = setting("host", "127.0.0.1", "the address that metrics and health are served on")
+    port: Annotated[int, PlainValidator(values.whole_number(0, 65_535))] = setting(
         "port", 9464, "the port that they are served on; `0` takes a free one"
     )
 
@@ -196,21 +120,29 @@ class MonitorSettings(Section):
 class RouteSettings(Section):
     """The keys of one route, as they stand in the file."""
 
-    name: Text | None = _key(
+    name: Text | None = setting(
         "name", None, "what logs, metrics and dead letters call the route", default_text="<route>"
     )
-    predicate: Annotated[Predicate, PlainValidator(values.predicate)] = _key(
+    predicate: Annotated[Predicate, PlainValidator(values.predicate)] = setting(
         "predicate", ..., "which messages the route takes"
     )
-    topic: TopicName = _key("dest.topic", ..., "the Kafka topic that they go to")
-    key: Annotated[str, PlainValidator(values.key_header)] | None = _key(
+    topic: TopicName | None = setting("dest.topic", None, "the Kafka topic that they go to")
+    subject: Annotated[str, PlainValidator(nats_values.subject)] | None = setting(
+        "dest.subject", None, "the NATS subject that they go to, in place of a topic"
+    )
+    queue: Annotated[str, PlainValidator(mq_target)] | None = setting(
+        "dest.queue",
+        None,
+        "the MQ queue that they go to: `QUEUE`, `QUEUE@QMGR`, or `topic://a/b` for a topic string",
+    )
+    key: Annotated[str, PlainValidator(values.key_header)] | None = setting(
         "conv.key",
         None,
         "the header that becomes the Kafka key, as `msg.header.<Name>`",
         default_text="the message id",
     )
-    convert: Converter = _key("conv.message", "jms", "the converter that makes the Kafka record")
-    on_error: ErrorPolicy | None = _key(
+    convert: Converter = setting("conv.message", "jms", "the converter that makes the Kafka record")
+    on_error: ErrorPolicy | None = setting(
         "on-error", None, "the route's own error policy", default_text="routing.on-error"
     )
 
@@ -218,23 +150,29 @@ class RouteSettings(Section):
 class Settings(Section):
     """Everything about one bridge."""
 
-    bridge_id: Annotated[str, PlainValidator(values.bridge_id)] = _key(
+    bridge_id: Annotated[str, PlainValidator(values.bridge_id)] = setting(
         "bridge.id",
         "isthmus",
         "the bridge's name: in its topics, and in `jmsbridge.origin` on all it publishes",
     )
     kafka: KafkaSettings = KafkaSettings()
     journal: JournalSettings = JournalSettings()
-    message_convert: Converter | None = _key(
+    message_convert: Converter | None = setting(
         "message.convert",
         None,
-        "the converter for messages that no route takes: they go to the topic that their address names. "
-        "Not available yet",
+        "the converter for messages that no route takes: they go to the topic that their address names",
+        default_text="such messages stay in the journal",
     )
     routing: RoutingSettings = RoutingSettings()
     routes: Annotated[tuple[Route, ...], PlainValidator(tuple)] = ()
+    """Those of the file, and behind them those that its connectors come to."""
+    nats: NatsSettings = NatsSettings()
+    nats_intakes: Annotated[Group[NatsIntakeSettings], PlainValidator(Group)] = Group()
+    mq: MqSettings = MqSettings()
+    mq_intakes: Annotated[Group[MqIntakeSettings], PlainValidator(Group)] = Group()
+    connectors: Annotated[Group[ConnectorSettings], PlainValidator(Group)] = Group()
     pipeline: PipelineSettings = PipelineSettings()
-    state_dir: Annotated[str, PlainValidator(values.folder)] = _key(
+    state_dir: Annotated[str, PlainValidator(values.folder)] = setting(
         "state.dir",
         ".isthmus",
         "where checkpoints and state live: a local folder, or any Hadoop URI",
@@ -242,6 +180,25 @@ class Settings(Section):
         validate_default=True,
     )
     monitor: MonitorSettings = MonitorSettings()
+
+    @property
+    def all_routes(self) -> tuple[Route, ...]:
+        """The routes in their order, the direct one among them if there is one."""
+        return (*self.routes, direct_route(self.message_convert)) if self.message_convert else self.routes
+
+    @property
+    def plan(self) -> Plan:
+        """What the connectors come to. Raises `ConfigError` for connectors that do not go together."""
+        return plan(self.connectors, self.mq)
+
+    def outbox(self, edge: str) -> str:
+        """The topic of what is to be delivered by an edge."""
+        return self._named(f"outbox.{edge}")
+
+    @property
+    def uses_json(self) -> bool:
+        """Whether any message may become a JSON document, so that the journal must hold what that takes."""
+        return any(route.convert == "json" for route in self.all_routes)
 
     @property
     def local_state_dir(self) -> Path:
@@ -252,9 +209,13 @@ class Settings(Section):
     @model_validator(mode="after")
     def _name_the_journal(self) -> Self:
         if not self.journal.topic:
-            named = f"isthmus.{self.bridge_id}.journal"
-            if isinstance(self.bridge_id, Hidden):
-                named = Hidden(named, f"isthmus.{self.bridge_id.shown}.journal")
             # The only way to set a field of a frozen model, and the moment when nobody has seen it yet.
-            self.__dict__["journal"] = self.journal.model_copy(update={"topic": named})
+            self.__dict__["journal"] = self.journal.model_copy(update={"topic": self._named("journal")})
         return self
+
+    def _named(self, what: str) -> str:
+        """The name of a topic that is the bridge's own."""
+        name = f"isthmus.{self.bridge_id}.{what}"
+        if isinstance(self.bridge_id, Hidden):
+            return Hidden(name, f"isthmus.{self.bridge_id.shown}.{what}")
+        return name

@@ -18,7 +18,9 @@ from isthmus.routing.predicate import Exists, HeaderField, Predicate, parse
 EMBEDDED = "embedded"
 """The value of kafka.bootstrap.servers for a Kafka that the bridge starts itself."""
 
-available_converters = ("jms",)
+available_converters = ("jms", "default", "json", "raw")
+
+_CLASS = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 MAX_TOPIC_LENGTH = 249
 """Kafka's limit: a topic's name, a partition number and a suffix must fit into the name of a folder."""
@@ -141,10 +143,10 @@ def options(value: object) -> Options:
 
 
 def converter(value: object) -> str:
-    """A message converter that there is."""
-    if isinstance(value, str) and value in available_converters:
+    """The name of a message converter."""
+    if isinstance(value, str) and (value in available_converters or _CLASS.fullmatch(value)):
         return value
-    raise ValueError(f"expected a converter that is available now: {' or '.join(available_converters)}")
+    raise ValueError(f"expected {', '.join(available_converters)} or package.module:Class")
 
 
 def key_header(value: object) -> str:

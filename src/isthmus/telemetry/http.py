@@ -1,4 +1,7 @@
-"""The monitor: ``/metrics`` for Prometheus, ``/healthz`` for whoever restarts things, ``/`` for people."""
+"""The monitor: ``/metrics`` for Prometheus, ``/healthz`` for whoever restarts things, ``/`` for people.
+
+``/varz`` tells of connectors, intakes and destinations, for those who know it from NATS.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from typing import Any, Self
 
 from isthmus.errors import HardFailure
 from isthmus.telemetry.metrics import RouterMetrics
+from isthmus.telemetry.parts import PartMetrics
 
 Health = Callable[[], Mapping[str, str]]
 """What is wrong, by part of the bridge: empty when all of it works."""
@@ -21,8 +25,16 @@ Health = Callable[[], Mapping[str, str]]
 class Monitor:
     """Serves a bridge's metrics and health until it is closed."""
 
-    def __init__(self, host: str, port: int, metrics: RouterMetrics, health: Health) -> None:
-        handler = type("Handler", (_Handler,), {"metrics": metrics, "health": staticmethod(health)})
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        metrics: RouterMetrics,
+        health: Health,
+        parts: PartMetrics | None = None,
+    ) -> None:
+        served = {"metrics": metrics, "health": staticmethod(health), "parts": parts}
+        handler = type("Handler", (_Handler,), served)
         try:
             self._server = ThreadingHTTPServer((host, port), handler)
         except OSError as error:
@@ -57,13 +69,15 @@ class Monitor:
 class _Handler(BaseHTTPRequestHandler):
     metrics: RouterMetrics
     health: Health
+    parts: PartMetrics | None
 
     def do_GET(self) -> None:
         match self.path.partition("?")[0]:
             case "/metrics":
-                self._answer(
-                    HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self.metrics.exposition()
-                )
+                text = self.metrics.exposition(*([self.parts] if self.parts else []))
+                self._answer(HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", text)
+            case "/varz" if self.parts is not None:
+                self._answer(HTTPStatus.OK, "application/json", json.dumps(self.parts.varz()).encode())
             case "/healthz":
                 wrong = dict(self.health())
                 status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
@@ -74,7 +88,9 @@ class _Handler(BaseHTTPRequestHandler):
                     HTTPStatus.OK, "text/html; charset=utf-8", _page(self.metrics, self.health()).encode()
                 )
             case _:
-                self._answer(HTTPStatus.NOT_FOUND, "text/plain", b"there are /metrics, /healthz and /\n")
+                self._answer(
+                    HTTPStatus.NOT_FOUND, "text/plain", b"there are /metrics, /varz, /healthz and /\n"
+                )
 
     def _answer(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(status)

@@ -88,10 +88,11 @@ class RouterMetrics(Collector):
                 outcomes.add_metric([self._bridge_id, outcome.value], count)
         yield outcomes
 
-    def exposition(self) -> bytes:
-        """The text that Prometheus scrapes."""
+    def exposition(self, *others: Collector) -> bytes:
+        """The text that Prometheus scrapes; with that of others behind it."""
         registry = CollectorRegistry()
-        registry.register(self)
+        for collector in (self, *others):
+            registry.register(collector)
         return generate_latest(registry)
 
     def _families(

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from isthmus.config.environment import variable_name
-from isthmus.config.keys import FIXED, Key, all_keys, split_route_key
+from isthmus.config.keys import FIXED, Key, all_keys, split_key
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 
@@ -32,7 +32,7 @@ def test_the_variables_on_the_page_stand_for_the_keys_beside_them():
     assert len(pairs) >= 4
     for variable, key in pairs:
         assert variable_name(key) == variable
-        assert key in FIXED or split_route_key(key) or key.startswith("kafka.")
+        assert key in FIXED or split_key(key) or key.startswith("kafka.")
 
 
 def test_the_example_on_the_page_loads(loaded, tmp_path):

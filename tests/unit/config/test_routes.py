@@ -116,16 +116,17 @@ def test_missing_parts_are_errors_at_the_first_line_of_the_route(found):
     ]
 
 
-@pytest.mark.parametrize("part", ["dest.subject", "dest.queue", "dest.address"])
-def test_destinations_that_come_later_are_not_available_yet(found, part):
-    (problem,) = found(f"routes.x.predicate=msg.address==x\nroutes.x.{part}=q")
+def test_a_destination_that_comes_later_is_not_available_yet(found):
+    (problem,) = found("routes.x.predicate=msg.address==x\nroutes.x.dest.address=q")
     assert problem.severity is Severity.ERROR
     assert problem.message.startswith("not available yet: ")
 
 
-def test_another_converter_is_not_available_yet(found):
-    (problem,) = found("routes.x.predicate=msg.address==x\nroutes.x.dest.topic=t\nroutes.x.conv.message=raw")
-    assert problem.message == "expected a converter that is available now: jms, not 'raw'"
+def test_a_converter_is_a_built_in_one_or_a_class(found):
+    route = "routes.x.predicate=msg.address==x\nroutes.x.dest.topic=t\nroutes.x.conv.message="
+    (problem,) = found(f"{route}xml")
+    assert problem.message == "expected jms, default, json, raw or package.module:Class, not 'xml'"
+    assert found(f"{route}raw") == []
 
 
 def test_a_destination_is_a_topic_by_the_rules_of_kafka(found):

@@ -67,10 +67,29 @@ def test_a_configuration_that_routes_nothing_is_a_warning(found):
     assert "nothing will be routed" in problem.message
 
 
-def test_what_is_not_available_yet_is_an_error_that_says_so(found):
-    (problem,) = found("message.convert=jms")
+def test_a_converter_of_ones_own_costs_real_time_mode(found):
+    (problem,) = found("message.convert=isthmus.converters.json:JsonConverter")
+    assert (problem.severity, problem.key) == (Severity.WARNING, "message.convert")
+    assert "real-time mode" in problem.message
+    assert found("message.convert=isthmus.converters.json:JsonConverter\npipeline.mode=micro-batch") == []
+
+
+def test_a_converter_that_cannot_be_loaded_is_an_error(found):
+    (problem,) = found("message.convert=no.such.module:Converter\npipeline.mode=micro-batch")
     assert (problem.severity, problem.key) == (Severity.ERROR, "message.convert")
-    assert problem.message.startswith("not available yet")
+    assert "no.such.module" in problem.message
+
+
+def test_json_and_raw_have_no_form_for_records_of_source_topics(found):
+    (problem,) = found("message.convert=raw\nrouting.source.topics=events")
+    assert (problem.severity, problem.key) == (Severity.WARNING, "message.convert")
+
+
+def test_the_direct_route_keeps_its_name_to_itself(found):
+    (problem,) = found(
+        "message.convert=raw\nroutes.direct.predicate=msg.address==x\nroutes.direct.dest.topic=t"
+    )
+    assert (problem.severity, problem.key) == (Severity.ERROR, "routes.direct.predicate")
 
 
 def test_a_destination_that_mixes_with_dead_letters_is_a_warning(found):

@@ -1,0 +1,213 @@
+"""NATS in and out, acknowledged end to end, beside nats-py alone: ``python -m benches.nats``.
+
+Intake: the messages of a stream, from the first request until the server has every acknowledgement. Ours
+puts each message into the journal of a real Kafka before it acknowledges it; nats-py alone fetches and
+acknowledges.
+
+Delivery: letters to a stream, from the first one until the stream has acknowledged all. Ours reads them from
+an outbox in Kafka; nats-py alone publishes the same messages from memory, many at a time.
+
+All four take turns in one run. A ratio is the rate of ours over that of nats-py; the last line is JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+
+from confluent_kafka import Producer
+from nats.aio.client import Client
+from nats.js import JetStreamContext
+
+import nats
+from benches.harness import ending_in_good_order, finish, in_turn, machine, say
+from isthmus.config.nats import NatsIntakeSettings, NatsSettings
+from isthmus.edges.contract import Letter
+from isthmus.edges.journal import EdgeJournal
+from isthmus.edges.nats.client import NatsClient
+from isthmus.edges.nats.delivery import NatsDelivery
+from isthmus.edges.nats.intake import StreamIntake
+from isthmus.edges.outbox import DESTINATION, Outbox
+from isthmus.embedded.kafka import EmbeddedKafka
+from isthmus.embedded.nats import EmbeddedNats
+from isthmus.errors import SoftFailure
+from isthmus.journal.writer import JournalWriter
+from isthmus.kafka import Kafka, create_topics
+
+COUNT = 10_000
+BATCH = 500
+ROUNDS = 5
+BODY = b"x" * 256
+HEADERS = {"Region": "EU", "Amount": "42", "CorrelationId": "c-0123456789"}
+BAR = 0.5
+
+numbers = itertools.count()
+
+
+async def nobody(*_: object) -> None:
+    raise AssertionError("a dead letter in a benchmark")
+
+
+async def until_acknowledged(jetstream: JetStreamContext, durable: str) -> None:
+    while True:
+        info = await jetstream.consumer_info("source", durable)
+        if info.num_ack_pending == 0 and info.num_pending == 0:
+            return
+        await asyncio.sleep(0.005)
+
+
+async def fill(url: str) -> None:
+    async with await nats.connect(url) as client:
+        jetstream = client.jetstream()
+        await jetstream.add_stream(name="source", subjects=["source"])
+        acks = [await jetstream.publish_async("source", BODY, headers=dict(HEADERS)) for _ in range(COUNT)]
+        await asyncio.gather(*acks)
+
+
+async def intake_alone(client: Client) -> float:
+    jetstream = client.jetstream()
+    durable = f"alone-{next(numbers)}"
+    began = time.perf_counter()
+    subscription = await jetstream.pull_subscribe("source", durable=durable)
+    taken = 0
+    while taken < COUNT:
+        messages = await subscription.fetch(BATCH, timeout=5)
+        for message in messages:
+            await message.ack()
+        taken += len(messages)
+    await until_acknowledged(jetstream, durable)
+    return COUNT / (time.perf_counter() - began)
+
+
+async def intake_ours(client: Client, ours: NatsClient, kafka: Kafka) -> float:
+    durable = f"ours-{next(numbers)}"
+    journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, "journal"))
+    began = time.perf_counter()
+    source = NatsIntakeSettings(subject="source", durable=durable)
+    intake = StreamIntake(ours, journal, source, dead_letters=nobody)
+    task = asyncio.create_task(intake.run())
+    await intake.ready.wait()
+    while intake.traffic.messages < COUNT and not task.done():
+        await asyncio.sleep(0.005)
+    await until_acknowledged(client.jetstream(), durable)
+    rate = COUNT / (time.perf_counter() - began)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await journal.close()
+    return rate
+
+
+async def new_stream(client: Client) -> str:
+    name = f"sink-{next(numbers)}"
+    await client.jetstream().add_stream(name=name, subjects=["sink"])
+    return name
+
+
+async def delivery_alone(client: Client) -> float:
+    stream = await new_stream(client)
+    jetstream = client.jetstream()
+    began = time.perf_counter()
+    acks = [
+        await jetstream.publish_async("sink", BODY, headers={"Nats-Msg-Id": f"journal:0:{number}", **HEADERS})
+        for number in range(COUNT)
+    ]
+    await asyncio.gather(*acks)
+    rate = COUNT / (time.perf_counter() - began)
+    await jetstream.delete_stream(stream)
+    return rate
+
+
+async def delivery_ours(client: Client, ours: NatsClient, kafka: Kafka) -> float:
+    stream = await new_stream(client)
+    clock = SimpleNamespace(began=0.0)
+    delivery = NatsDelivery(ours)
+
+    class Timed:
+        async def deliver(self, letters: Sequence[Letter]) -> Sequence[SoftFailure | None]:
+            clock.began = clock.began or time.perf_counter()
+            return await delivery.deliver(letters)
+
+    outbox = Outbox(kafka, "outbox", Timed(), dead_letters=nobody, group=stream)
+    task = asyncio.create_task(outbox.run())
+    while outbox.counts.delivered < COUNT and not task.done():
+        await asyncio.sleep(0.002)
+    rate = COUNT / (time.perf_counter() - clock.began)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    kept = (await client.jetstream().stream_info(stream)).state.messages
+    assert kept == COUNT, f"{kept} of {COUNT} letters are in the stream"
+    await client.jetstream().delete_stream(stream)
+    return rate
+
+
+def post(kafka: Kafka) -> None:
+    producer = Producer({**kafka.python_options(), "linger.ms": 5})
+    for number in range(COUNT):
+        headers: list[tuple[str, str | bytes | None]] = [
+            (f"jms.{name}", text.encode()) for name, text in HEADERS.items()
+        ]
+        headers += [("isthmus.id", b"journal:0:%d" % number), (DESTINATION, b"jetstream:sink")]
+        producer.produce("outbox", BODY, b"key", headers=headers)
+        producer.poll(0)
+    producer.flush(30)
+
+
+def main() -> None:
+    """Measure and print."""
+    say(machine())
+    with (
+        ending_in_good_order(),
+        tempfile.TemporaryDirectory() as folder,
+        EmbeddedKafka(Path(folder) / "kafka") as broker,
+        EmbeddedNats(Path(folder) / "nats") as server,
+    ):
+        kafka = Kafka(broker.bootstrap_servers)
+        create_topics(kafka, ["journal"], 4)
+        create_topics(kafka, ["outbox"], 1)
+        post(kafka)
+        asyncio.run(fill(server.url))
+
+        def connected(work: Callable[..., Awaitable[float]], *more: Kafka) -> Callable[[], float]:
+            async def run() -> float:
+                async with await nats.connect(server.url) as client:
+                    if not more:
+                        return await work(client)
+                    ours = NatsClient(NatsSettings(servers=(server.url,)))
+                    await ours.connect()
+                    try:
+                        return await work(client, ours, *more)
+                    finally:
+                        await ours.close()
+
+            return lambda: asyncio.run(run())
+
+        rates = in_turn(
+            {
+                "intake, nats-py": connected(intake_alone),
+                "intake, ours": connected(intake_ours, kafka),
+                "delivery, nats-py": connected(delivery_alone),
+                "delivery, ours": connected(delivery_ours, kafka),
+            },
+            rounds=ROUNDS,
+        )
+    results: dict[str, object] = {"messages": COUNT, "bytes": len(BODY), "bar": BAR}
+    for way in ("intake", "delivery"):
+        alone, ours = rates[f"{way}, nats-py"], rates[f"{way}, ours"]
+        ratio = statistics.median(mine / theirs for mine, theirs in zip(ours, alone, strict=True))
+        say(
+            f"{way:<10}{statistics.median(ours):>10,.0f} msg/s, "
+            f"nats-py {statistics.median(alone):>10,.0f} msg/s, ratio {ratio:.2f}"
+        )
+        results[f"{way}_ratio"] = round(ratio, 2)
+        results[f"{way}_per_s"] = round(statistics.median(ours))
+    finish("nats", results)
+
+
+if __name__ == "__main__":
+    main()

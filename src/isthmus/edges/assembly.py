@@ -1,0 +1,287 @@
+"""Builds the edges of a bridge out of its settings: intakes and outboxes, and what they share.
+
+There is one connection to NATS for everything, one to MQ for each intake and each queue manager's outbox, and
+one journal. `Assembly.run` runs all of it; what cannot go on ends all of it, in good order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, Protocol
+
+from isthmus.config import Settings
+from isthmus.config.mq import MqIntakeSettings, MqSettings
+from isthmus.config.nats import NatsIntakeSettings
+from isthmus.config.planning import REPLIES, TAG
+from isthmus.edges.contract import Delivery, Journal, Letter, Unreachable
+from isthmus.edges.dead_letters import EdgeDeadLetters
+from isthmus.edges.forms import mq_forms, nats_forms, nats_mq
+from isthmus.edges.journal import EdgeJournal, TaggedJournal
+from isthmus.edges.metered import Handed, MeteredDelivery
+from isthmus.edges.mq.client import MqClient, queue_manager
+from isthmus.edges.mq.delivery import MqDelivery
+from isthmus.edges.mq.intake import MqIntake
+from isthmus.edges.nats.client import NatsClient
+from isthmus.edges.nats.delivery import NatsDelivery
+from isthmus.edges.nats.intake import StreamIntake, SubjectIntake
+from isthmus.edges.nats.translate import from_nats
+from isthmus.edges.needs import outboxes, uses_nats
+from isthmus.edges.outbox import Outbox
+from isthmus.edges.replies import replies_of
+from isthmus.edges.running import Part, run_together
+from isthmus.errors import SoftFailure
+from isthmus.journal.writer import JournalWriter
+from isthmus.kafka import Kafka
+from isthmus.routing.route import Route
+from isthmus.telemetry.parts import Flow, PartReport
+
+CHECK_S = 0.25
+"""How often it is asked whether NATS has refused the bridge for good."""
+
+
+class _Counts(Protocol):
+    connects: int
+    disconnects: int
+    reconnects: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    """An intake, with what is known of it."""
+
+    name: str
+    kind: Literal["connector", "intake"]
+    system: Literal["nats", "mq"]
+    part: SubjectIntake | StreamIntake | MqIntake
+
+
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """An outbox, with what is known of it."""
+
+    topic: str
+    system: Literal["nats", "mq"]
+    part: Outbox
+    metered: MeteredDelivery
+    mq: MqDelivery | None
+
+
+class _NatsConnection:
+    """Connects, and tells when that can never be again."""
+
+    def __init__(self, client: NatsClient) -> None:
+        self._client = client
+
+    async def run(self) -> None:
+        """Stay connected until cancelled. Raises `HardFailure` when NATS refuses the bridge."""
+        await self._client.connect()
+        while True:
+            await asyncio.sleep(CHECK_S)
+            try:
+                _ = self._client.live
+            except Unreachable:
+                continue
+
+
+class Assembly:
+    """All edges of a bridge. To be made and run on an event loop."""
+
+    def __init__(self, settings: Settings, kafka: Kafka, writer: JournalWriter) -> None:
+        self._settings = settings
+        self._kafka = kafka
+        self._plan = settings.plan
+        self._journal = EdgeJournal(writer)
+        self._dead_letters = EdgeDeadLetters(settings, kafka)
+        kept = settings.mq.reply_queue
+        self._replies = replies_of(settings.connectors.values(), kept)
+        self._nats = NatsClient(settings.nats, name=settings.bridge_id) if uses_nats(settings) else None
+        self._takings = [*self._intakes()]
+        self._sendings = [self._sending(name) for name in outboxes(settings)]
+
+    async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+        """Run everything until ``stop`` is set. ``ready`` is called once all intakes take messages."""
+        parts: dict[str, Part] = {f"intake {each.name}": each.part for each in self._takings}
+        parts |= {each.topic: each.part for each in self._sendings}
+        if self._nats is not None:
+            parts["nats"] = _NatsConnection(self._nats)
+        waiting = asyncio.create_task(self._tell_when_ready(ready))
+        try:
+            await run_together(parts, stop)
+        finally:
+            waiting.cancel()
+            for each in self._sendings:
+                if each.mq is not None:
+                    await each.mq.close()
+            if self._nats is not None:
+                await self._nats.close()
+            await self._journal.close()
+
+    async def _tell_when_ready(self, ready: Callable[[], None]) -> None:
+        for each in self._takings:
+            if isinstance(each.part, SubjectIntake | StreamIntake):
+                await each.part.ready.wait()
+            elif isinstance(each.part, MqIntake):
+                while not each.part.client.connected:
+                    await asyncio.sleep(0.02)
+        ready()
+
+    # Building
+
+    def _intakes(self) -> Iterator[_Taking]:
+        settings = self._settings
+        for name, source in settings.nats_intakes.items():
+            yield _Taking(name, "intake", "nats", self._nats_intake(source, self._journal))
+        for name, queue in settings.mq_intakes.items():
+            yield _Taking(name, "intake", "mq", self._mq_intake(name, queue, settings.mq, self._journal))
+        for planned in self._plan.intakes:
+            name = planned.connector
+            kind: Literal["connector", "intake"] = "connector" if name in settings.connectors else "intake"
+            journal = self._journal if planned.tag is None else TaggedJournal(self._journal, TAG, planned.tag)
+            if isinstance(planned.source, NatsIntakeSettings):
+                yield _Taking(name, kind, "nats", self._nats_intake(planned.source, journal))
+            else:
+                manager = planned.manager or settings.mq
+                yield _Taking(name, kind, "mq", self._mq_intake(name, planned.source, manager, journal))
+
+    def _nats_intake(self, source: NatsIntakeSettings, journal: Journal) -> SubjectIntake | StreamIntake:
+        assert self._nats is not None
+        read = nats_mq(self._replies)[0] if source.form == "nats-mq" else from_nats
+        if source.durable is None:
+            return SubjectIntake(
+                self._nats, journal, source, dead_letters=self._dead_letters.message, read=read
+            )
+        return StreamIntake(
+            self._nats,
+            journal,
+            source,
+            dead_letters=self._dead_letters.message,
+            read=read,
+            create_stream=self._settings.nats.create_streams,
+        )
+
+    def _mq_intake(
+        self, name: str, source: MqIntakeSettings, manager: MqSettings, journal: Journal
+    ) -> MqIntake:
+        return MqIntake(
+            queue_manager(manager),
+            source,
+            journal,
+            self._dead_letters.message,
+            name=name,
+            replies=self._replies,
+            max_backoff_s=manager.max_backoff_s,
+        )
+
+    def _sending(self, name: str) -> _Sending:
+        mq: MqDelivery | None = None
+        delivery: Delivery
+        if name == "nats":
+            assert self._nats is not None
+            delivery = NatsDelivery(
+                self._nats,
+                publish=self._settings.nats.publish,
+                forms=nats_forms(self._plan.routes, self._replies),
+                replies=self._replies.subject,
+                create_streams=self._settings.nats.create_streams,
+            )
+        else:
+            manager = self._plan.managers[name]
+            delivery = mq = MqDelivery(
+                queue_manager(manager),
+                name=name,
+                forms=mq_forms(self._plan.routes, name),
+                replies=self._replies,
+                max_backoff_s=manager.max_backoff_s,
+            )
+        topic = self._settings.outbox(name)
+        metered = MeteredDelivery(delivery)
+        bury = partial(self._bury, topic)
+        outbox = Outbox(self._kafka, topic, metered, dead_letters=bury)
+        return _Sending(topic, "nats" if mq is None else "mq", outbox, metered, mq)
+
+    async def _bury(self, topic: str, letter: Letter, failure: SoftFailure) -> None:
+        await self._dead_letters.letter(topic, letter, failure)
+
+    # Telling: called from other threads, which only look
+
+    def problems(self) -> dict[str, str]:
+        """What is wrong, by part."""
+        found = {}
+        if self._nats is not None and not self._nats.connected:
+            found["nats"] = "not connected"
+        for name, client in self._mq_clients():
+            if client.away:
+                found[name] = "the queue manager is away"
+        return found
+
+    def _mq_clients(self) -> Iterator[tuple[str, MqClient]]:
+        for taking in self._takings:
+            if isinstance(taking.part, MqIntake):
+                yield f"intake {taking.name}", taking.part.client
+        for sending in self._sendings:
+            if sending.mq is not None:
+                yield sending.topic, sending.mq.client
+
+    def reports(self) -> list[PartReport]:
+        """How every connector, intake and route to another system stands."""
+        settings = self._settings
+        routes = {route.name: route for route in settings.routes if route.destination is not None}
+        found = [self._report(taking, routes.get(taking.name)) for taking in self._takings]
+        joined = {report.name for report in found if report.kind == "connector"} | {REPLIES}
+        return found + [self._route_report(route) for name, route in routes.items() if name not in joined]
+
+    def _report(self, taking: _Taking, route: Route | None) -> PartReport:
+        client = taking.part.client if isinstance(taking.part, MqIntake) else self._nats
+        handed, sending = Handed(), None
+        if taking.kind == "connector" or taking.name == REPLIES:
+            handed, sending = self._handed(route)
+        times = self._replies.inboxes.times_s if taking.name == REPLIES else handed.times_s
+        assert client is not None
+        report = PartReport(
+            name=taking.name,
+            kind=taking.kind,
+            system=f"{taking.system}→{sending.system}" if sending else taking.system,
+            connected=client.connected and (sending is None or self._is_up(sending)),
+            taken=Flow(taking.part.traffic.messages, taking.part.traffic.bytes),
+            delivered=Flow(handed.messages, handed.bytes),
+            dead_letters=taking.part.traffic.dead_letters + handed.dead_letters,
+            request_times_s=tuple(times),
+        )
+        return _with_counts(report, client.counts)
+
+    def _route_report(self, route: Route) -> PartReport:
+        handed, sending = self._handed(route)
+        client = sending.mq.client if sending is not None and sending.mq is not None else self._nats
+        report = PartReport(
+            name=route.name,
+            kind="route",
+            system=f"→{sending.system if sending else ''}",
+            connected=sending is not None and self._is_up(sending),
+            delivered=Flow(handed.messages, handed.bytes),
+            dead_letters=handed.dead_letters,
+            request_times_s=tuple(handed.times_s),
+        )
+        return report if client is None else _with_counts(report, client.counts)
+
+    def _handed(self, route: Route | None) -> tuple[Handed, _Sending | None]:
+        for sending in self._sendings:
+            if route is not None and sending.topic == route.topic:
+                return sending.metered.handed.get(route.destination or "", Handed()), sending
+        return Handed(), None
+
+    def _is_up(self, sending: _Sending) -> bool:
+        if sending.mq is not None:
+            return not sending.mq.client.away
+        return self._nats is not None and self._nats.connected
+
+
+def _with_counts(report: PartReport, counts: _Counts) -> PartReport:
+    return replace(
+        report,
+        connects=counts.connects,
+        disconnects=counts.disconnects,
+        reconnects=counts.reconnects,
+    )

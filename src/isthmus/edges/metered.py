@@ -1,0 +1,46 @@
+"""Counts what a delivery hands over, destination by destination."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from isthmus.edges.contract import Delivery, Letter
+from isthmus.errors import SoftFailure
+
+
+@dataclass(slots=True)
+class Handed:
+    """What went to one destination since the start."""
+
+    messages: int = 0
+    bytes: int = 0
+    dead_letters: int = 0
+    times_s: deque[float] = field(default_factory=lambda: deque(maxlen=1000))
+    """How long the last batches with letters for it took."""
+
+
+class MeteredDelivery:
+    """A delivery like the one that it is given."""
+
+    def __init__(self, delivery: Delivery) -> None:
+        self.handed: defaultdict[str, Handed] = defaultdict(Handed)
+        self._delivery = delivery
+
+    async def deliver(self, letters: Sequence[Letter]) -> Sequence[SoftFailure | None]:
+        """As the delivery does."""
+        began = time.monotonic()
+        answers = await self._delivery.deliver(letters)
+        took_s = time.monotonic() - began
+        for letter, failure in zip(letters, answers, strict=True):
+            handed = self.handed[letter.destination]
+            if failure is None:
+                handed.messages += 1
+                handed.bytes += len(letter.record.value or b"")
+            else:
+                handed.dead_letters += 1
+        for destination in {letter.destination for letter in letters}:
+            self.handed[destination].times_s.append(took_s)
+        return answers

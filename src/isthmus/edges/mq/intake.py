@@ -1,0 +1,211 @@
+"""Takes messages from a queue or a topic string.
+
+A unit of work: get some messages, write them to the journal, commit. A message is gone from MQ only when the
+journal has it. After a crash, or a failure anywhere in between, MQ has all of the unit's messages still, and
+they come again: a message may be in the journal twice, with the same ``MessageId``.
+
+A message that the journal fails on is backed out and comes again, alone. After as many times as the
+threshold says it is set aside: as a dead letter, or in the queue's own backout queue. What can never be
+written is a dead letter at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from isthmus.config.mq import MqIntakeSettings
+from isthmus.edges.contract import Journal, Unreachable
+from isthmus.edges.mq.client import MqClient, refused
+from isthmus.edges.mq.port import Connection, MqError, MqMessage, QueueManager, QueueTarget, Source
+from isthmus.edges.mq.replies import ReplyMap
+from isthmus.edges.mq.translate import to_message
+from isthmus.errors import HardFailure, IsthmusError, RedeliveryFailure, SoftFailure
+from isthmus.journal.layout import Entry, Op
+from isthmus.message import Message
+
+log = logging.getLogger(__name__)
+
+WAIT_S: Final = 0.5
+"""How long a get waits: also the longest that ending the intake takes. A message ends the wait at once."""
+UNIT_BYTES: Final = 8 * 1024 * 1024
+"""No more messages are got once a unit of work has so many bytes."""
+DEFAULT_THRESHOLD: Final = 5
+LONGEST_PAUSE_S: Final = 5.0
+
+
+class DeadLetters(Protocol):
+    """Where a message goes that can never be handled. MQ's copy goes once this returns."""
+
+    async def __call__(self, message: Message, failure: SoftFailure) -> None:
+        """Keep the message, with what is wrong with it."""
+        ...
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went one way since the start."""
+
+    messages: int = 0
+    bytes: int = 0
+    dead_letters: int = 0
+
+
+class MqIntake:
+    """Intake from one queue or topic string, over a connection of its own."""
+
+    def __init__(
+        self,
+        manager: QueueManager,
+        settings: MqIntakeSettings,
+        journal: Journal,
+        dead_letters: DeadLetters,
+        *,
+        name: str = "intake",
+        replies: ReplyMap | None = None,
+        max_backoff_s: float = 10.0,
+    ) -> None:
+        self.traffic = Traffic()
+        self.client = MqClient(manager, name=name, max_backoff_s=max_backoff_s)
+        self._manager = manager
+        self._settings = settings
+        self._journal = journal
+        self._dead_letters = dead_letters
+        self._replies = replies
+        self._opened: tuple[Connection, Source] | None = None
+        self._one_by_one = 0
+        self._failures = 0
+
+    async def run(self) -> None:
+        """Take messages until this is cancelled. Raises `HardFailure` when it cannot go on."""
+        try:
+            while True:
+                try:
+                    await self._unit_of_work()
+                except Unreachable:
+                    continue  # the client has said so, and waits before it tries again
+                except MqError as error:
+                    raise refused(self._manager, error) from error
+        finally:
+            await asyncio.shield(self.client.close())
+
+    async def _unit_of_work(self) -> None:
+        got = await self.client.call(self._get)
+        if not got:
+            return
+        now_ms = time.time_ns() // 1_000_000
+        messages = [self._message(mq, now_ms) for mq in got]
+        failure = await self._write(messages)
+        if failure is None:
+            await self.client.call(_commit)
+        elif len(got) == 1 and got[0].descriptor.BackoutCount + 1 >= self._threshold:
+            await self._set_aside(got[0], messages[0], failure)
+        else:
+            await self._try_again(got, failure)
+            return
+        self._failures = 0
+        self._one_by_one = max(0, self._one_by_one - len(got))
+        self.traffic.messages += len(got)
+        self.traffic.bytes += sum(len(mq.body) for mq in got)
+
+    def _get(self, connection: Connection) -> list[MqMessage]:
+        source = self._source(connection)
+        got: list[MqMessage] = []
+        size = 0
+        while len(got) < (1 if self._one_by_one else self._settings.batch) and size < UNIT_BYTES:
+            message = source.get(0 if got else WAIT_S)
+            if message is None:
+                break
+            got.append(message)
+            size += len(message.body)
+        return got
+
+    def _source(self, connection: Connection) -> Source:
+        if self._opened is None or self._opened[0] is not connection:
+            settings = self._settings
+            if settings.queue is not None:
+                source = connection.open_queue(settings.queue, whole_groups=settings.whole_groups)
+            else:
+                source = connection.subscribe(settings.topic or "", durable_name=settings.durable)
+            self._opened = connection, source
+        return self._opened[1]
+
+    @property
+    def _threshold(self) -> int:
+        queue_s = self._opened[1].backout_threshold if self._opened else 0
+        return self._settings.backout_threshold or queue_s or DEFAULT_THRESHOLD
+
+    def _message(self, mq: MqMessage, now_ms: int) -> Message:
+        address, requester = self._settings.address, None
+        if self._replies is not None and mq.descriptor.CorrelId:
+            requester = self._replies.requester(address, mq.descriptor.CorrelId)
+        return to_message(
+            mq, address=address, session=f"mq:{address}", received_ms=now_ms, requester=requester
+        )
+
+    async def _write(self, messages: Sequence[Message]) -> IsthmusError | None:
+        """Write all of them; returns the first failure that is not one message's own fault."""
+        writes = [self._journal.write(Entry(Op.ADD, message)) for message in messages]
+        failed: IsthmusError | None = None
+        for message, result in zip(
+            messages, await asyncio.gather(*writes, return_exceptions=True), strict=True
+        ):
+            if isinstance(result, SoftFailure):
+                self.traffic.dead_letters += 1
+                await self._dead_letters(message, result)
+            elif isinstance(result, IsthmusError):
+                failed = failed or result
+            elif isinstance(result, BaseException):
+                raise result
+        return failed
+
+    async def _try_again(self, got: Sequence[MqMessage], failure: IsthmusError) -> None:
+        if not self._failures:
+            log.warning("%s: backed out, to be tried again: %s", self._settings.address, failure)
+        self._failures += 1
+        self._one_by_one = max(self._one_by_one, len(got))
+        await self.client.call(_back_out)
+        await asyncio.sleep(
+            min(LONGEST_PAUSE_S, 0.05 * 2 ** min(self._failures, 16)) * random.uniform(0.5, 1)
+        )
+
+    async def _set_aside(self, mq: MqMessage, message: Message, failure: IsthmusError) -> None:
+        if self._settings.poison == "backout-queue" and await self._requeue(mq):
+            return
+        self.traffic.dead_letters += 1
+        count = mq.descriptor.BackoutCount + 1
+        try:
+            await self._dead_letters(message, RedeliveryFailure(f"tried {count} times: {failure}"))
+        except HardFailure:
+            await self.client.call(_back_out)
+            raise
+        await self.client.call(_commit)
+
+    async def _requeue(self, mq: MqMessage) -> bool:
+        """Move the message to the queue's backout queue; False if there is none that takes it."""
+        backout_queue = self._opened[1].backout_queue if self._opened else ""
+
+        def move(connection: Connection) -> None:
+            connection.put(QueueTarget(backout_queue), mq)
+            connection.commit()
+
+        try:
+            if backout_queue:
+                await self.client.call(move)
+        except MqError as error:
+            log.warning("%s does not take what was backed out too often: %s", backout_queue, error)
+            return False
+        return bool(backout_queue)
+
+
+def _commit(connection: Connection) -> None:
+    connection.commit()
+
+
+def _back_out(connection: Connection) -> None:
+    connection.backout()

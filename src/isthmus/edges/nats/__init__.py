@@ -1,0 +1,1 @@
+"""The NATS edge: subjects and JetStream streams, as intake and as delivery."""

@@ -1,0 +1,218 @@
+"""One connection to NATS that comes back by itself.
+
+In: the settings. Out: nats-py's client, in one piece for intake and delivery. What it guarantees:
+
+- attempts to connect back off, up to ``nats.reconnect.max-wait``, with jitter so that many bridges do not
+  come at once; each change of state is one line in the log, however many attempts it takes;
+- headers that are given several times keep all of their values (nats-py alone keeps the last);
+- nothing of what waits to be sent while the server is away goes out later behind the sender's back: those who
+  publish ask for `live`, which raises `Unreachable` instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client, Server
+from nats.js import JetStreamContext
+
+from isthmus.config.nats import NatsSettings
+from isthmus.edges.contract import Unreachable
+from isthmus.errors import HardFailure
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT_S = 0.05
+CONNECT_TIMEOUT_S = 5
+_HEADER_LINE = b"NATS/1.0\r\n"
+
+
+@dataclass(slots=True)
+class ConnectionCounts:
+    """What happened to the connection since the start."""
+
+    connects: int = 0
+    disconnects: int = 0
+    reconnects: int = 0
+    dropped: int = 0
+    """Messages of core subjects that came faster than they could be taken: NATS does not keep them."""
+
+
+class NatsClient:
+    """A connection, from `connect` to `close`. ``on_return`` hooks run after every reconnection."""
+
+    def __init__(self, settings: NatsSettings, *, name: str = "isthmus") -> None:
+        self.counts = ConnectionCounts()
+        self.on_return: list[Callable[[], None]] = []
+        self._settings = settings
+        self._name = name
+        self._client: Client | None = None
+        self._attempts = 0
+        self._last_error = ""
+        self._closing = False
+        self._failure: HardFailure | None = None
+
+    @property
+    def connected(self) -> bool:
+        """Whether the server is there now."""
+        return self._client is not None and self._client.is_connected
+
+    @property
+    def live(self) -> Client:
+        """nats-py's client. `Unreachable` while there is no connection, `HardFailure` if none will come."""
+        if self._failure is not None:
+            raise self._failure
+        if self._client is None or not self._client.is_connected:
+            raise Unreachable(f"NATS at {self._where} is away: {self._last_error or 'not connected'}")
+        return self._client
+
+    async def available(self) -> Client:
+        """What `live` is, as soon as there is a connection."""
+        while True:
+            try:
+                return self.live
+            except Unreachable:
+                await asyncio.sleep(FIRST_WAIT_S)
+
+    @property
+    def jetstream(self) -> JetStreamContext:
+        """JetStream over `live`."""
+        return self.live.jetstream(domain=self._settings.domain)
+
+    @property
+    def api_prefix(self) -> str:
+        """What the subjects of JetStream's API begin with."""
+        return f"$JS.{self._settings.domain}.API" if self._settings.domain else "$JS.API"
+
+    async def connect(self) -> None:
+        """Return once connected, however long that takes. `HardFailure` when NATS refuses the bridge."""
+        self._closing = False
+        self._failure = None
+        while True:
+            client = _Client()
+            try:
+                await self._connect(client)
+            except (OSError, nats.errors.Error, TimeoutError) as error:
+                await client.close()
+                self._away(self._last_error or str(error))
+                if _is_refusal(self._last_error):
+                    raise self._refused() from error
+                await asyncio.sleep(self._next_wait_s())
+            else:
+                client.options["max_reconnect_attempts"] = -1  # from now on nats-py tries, for ever
+                self._client = client
+                self.counts.connects += 1
+                self._back("connected")
+                return
+
+    async def close(self) -> None:
+        """Let go of the connection. What was published is flushed if the server is there."""
+        self._closing = True
+        client, self._client = self._client, None
+        if client is not None and not client.is_closed:
+            if client.is_connected:
+                with contextlib.suppress(nats.errors.Error, asyncio.TimeoutError):
+                    await client.flush(2)
+            await client.close()
+
+    async def _connect(self, client: Client) -> None:
+        await client.connect(
+            servers=[str(url) for url in self._settings.servers],
+            name=self._name,
+            tls=self._settings.tls_context(),
+            **self._settings.credentials(),
+            connect_timeout=CONNECT_TIMEOUT_S,
+            ping_interval=10,
+            max_reconnect_attempts=1,  # then it is our turn to wait, with jitter
+            reconnect_time_wait=0,
+            reconnect_to_server_handler=self._choose,
+            error_cb=self._on_error,
+            disconnected_cb=self._on_disconnect,
+            reconnected_cb=self._on_reconnect,
+            closed_cb=self._on_close,
+            pending_size=32 * 2**20,
+        )
+
+    @property
+    def _where(self) -> str:
+        return ",".join(url.rpartition("@")[2].removeprefix("nats://") for url in self._settings.servers)
+
+    def _choose(self, servers: list[Server], info: dict[str, Any]) -> tuple[Server, float]:  # noqa: ARG002
+        return random.choice(servers), self._next_wait_s()
+
+    def _next_wait_s(self) -> float:
+        longest = min(self._settings.max_backoff_s, FIRST_WAIT_S * 2 ** min(self._attempts, 16))
+        self._attempts += 1
+        return random.uniform(longest / 2, longest)
+
+    async def _on_error(self, error: Exception) -> None:
+        if isinstance(error, nats.errors.SlowConsumerError):
+            self.counts.dropped += 1
+            if self.counts.dropped == 1:
+                log.warning(
+                    "NATS messages on %s come faster than they can be taken: some are lost", error.subject
+                )
+        else:
+            self._last_error = str(error) or type(error).__name__
+
+    async def _on_disconnect(self) -> None:
+        if not self._closing:
+            self.counts.disconnects += 1
+            self._away("the connection broke")
+
+    async def _on_reconnect(self) -> None:
+        self.counts.reconnects += 1
+        self._back("connected again")
+        for hook in self.on_return:
+            hook()
+
+    async def _on_close(self) -> None:
+        if not self._closing:  # nats-py gives up for good when a server refuses it twice
+            self._failure = self._refused()
+            log.error("%s", self._failure)
+
+    def _away(self, why: str) -> None:
+        if self._attempts == 0:
+            log.warning("NATS at %s is away: %s", self._where, why)
+
+    def _back(self, how: str) -> None:
+        log.info("NATS at %s: %s", self._where, how)
+        self._attempts = 0
+        self._last_error = ""
+
+    def _refused(self) -> HardFailure:
+        return HardFailure(
+            f"NATS at {self._where} refuses the bridge: {self._last_error}",
+            remedy="check nats.user and nats.password, nats.token, nats.creds or nats.nkey, and nats.tls.*",
+        )
+
+
+def _is_refusal(error: str) -> bool:
+    return any(word in error.lower() for word in ("authorization", "certificate"))
+
+
+class _Client(Client):
+    """nats-py's client, with a reader of headers that keeps what is given several times, in lines."""
+
+    async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
+        if headers and headers.startswith(_HEADER_LINE):
+            return parse_headers(headers)
+        return await super()._process_headers(headers)
+
+
+def parse_headers(block: bytes) -> dict[str, str]:
+    """The headers of a block on the wire; several values of one name stand in lines of their own."""
+    headers: dict[str, str] = {}
+    for line in block[len(_HEADER_LINE) :].decode(errors="replace").split("\r\n"):
+        name, colon, value = line.partition(":")
+        if colon:
+            value = value.strip()
+            headers[name] = f"{headers[name]}\n{value}" if name in headers else value
+    return headers

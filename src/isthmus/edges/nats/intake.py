@@ -1,0 +1,300 @@
+"""Takes messages from NATS into the journal.
+
+`SubjectIntake` subscribes to a subject, alone or in a queue group. NATS itself keeps nothing of these: what
+arrives while the bridge is away is not for the bridge.
+
+`StreamIntake` pulls from a stream through a durable consumer. A message is acknowledged when the journal has
+it, so it comes again after a crash on either side. As long as it waits for the journal the server is told so,
+and does not send it again. One that has come more often than the redelivery limit is a dead letter, as is one
+that cannot be understood; both are terminated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import math
+import time
+import uuid
+from typing import NamedTuple
+
+import nats.errors
+from nats.aio.msg import Msg
+
+from isthmus.config.nats import NatsIntakeSettings
+from isthmus.edges.contract import Journal, Unreachable
+from isthmus.edges.nats.client import NatsClient
+from isthmus.edges.nats.streams import ACK_WAIT_S, ensure_consumer
+from isthmus.edges.nats.taking import DeadLetters, Taking, Traffic
+from isthmus.edges.nats.translate import Arrived, FromNats, from_nats
+from isthmus.edges.running import end_if_cancelled
+from isthmus.errors import HardFailure, RedeliveryFailure, SoftFailure
+
+log = logging.getLogger(__name__)
+
+FINISH_S = 10.0
+"""How long an intake that ends waits for the journal."""
+IN_FLIGHT = 2_000
+HEARTBEAT_S = 5.0
+_EXPIRY_S = 60.0
+_PAUSE_S = 0.5
+"""Between two looks for a consumer that was there and is not."""
+_NEVER = -math.inf
+_BUFFER_BYTES = 256 * 2**20
+
+
+def _arrived(message: Msg, reply: str = "") -> Arrived:
+    return Arrived(message.subject, message.data, message.headers, reply)
+
+
+class SubjectIntake:
+    """Everything that is published to a subject, from `run` until that is cancelled."""
+
+    def __init__(
+        self,
+        client: NatsClient,
+        journal: Journal,
+        source: NatsIntakeSettings,
+        *,
+        dead_letters: DeadLetters,
+        read: FromNats = from_nats,
+    ) -> None:
+        self.traffic = Traffic()
+        self._client = client
+        self._journal = journal
+        self._source = source
+        self._dead_letters = dead_letters
+        self._read = read
+        self.ready = asyncio.Event()
+
+    async def run(self) -> None:
+        """Take messages until cancelled. Raises what the journal refuses with."""
+        taking = Taking(self._journal, self._dead_letters, limit=IN_FLIGHT)
+        self.traffic = taking.traffic
+
+        async def take(message: Msg) -> None:
+            arrived = _arrived(message, message.reply)
+            own_id = f"ID:{uuid.uuid4()}"
+            try:
+                await taking.take(self._read(arrived, own_id))
+            except SoftFailure as failure:
+                await taking.bury(from_nats(arrived, own_id), failure)
+
+        client = await self._client.available()
+        subscription = await client.subscribe(
+            self._source.subject,
+            queue=self._source.queue or "",
+            cb=take,
+            pending_bytes_limit=_BUFFER_BYTES,
+        )
+        self.ready.set()
+        try:
+            end_if_cancelled()
+            await taking.failure
+        finally:
+            # What the server has sent already is taken; a server that is away has sent nothing more.
+            with contextlib.suppress(nats.errors.Error, TimeoutError):
+                await asyncio.wait_for(subscription.drain(), FINISH_S)  # type: ignore[no-untyped-call]
+            await taking.finish(FINISH_S)
+
+
+class Place(NamedTuple):
+    """Where a message is in a stream, and how often it has come."""
+
+    stream: str
+    sequence: int
+    delivered: int
+
+
+def place_of(acknowledgement: str) -> Place:
+    """What the subject says on which a message of JetStream is acknowledged.
+
+    ``$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.…``, with domain and account before the stream in
+    newer servers.
+    """
+    tokens = acknowledgement.split(".")
+    first = 2 if len(tokens) == 9 else 4
+    return Place(tokens[first], int(tokens[first + 3]), int(tokens[first + 2]))
+
+
+class StreamIntake:
+    """The messages of a stream, from `run` until that is cancelled."""
+
+    def __init__(
+        self,
+        client: NatsClient,
+        journal: Journal,
+        source: NatsIntakeSettings,
+        *,
+        dead_letters: DeadLetters,
+        read: FromNats = from_nats,
+        create_stream: bool = False,
+        ack_wait_s: float = ACK_WAIT_S,
+    ) -> None:
+        self.traffic = Traffic()
+        self.ready = asyncio.Event()
+        self._client = client
+        self._journal = journal
+        self._source = source
+        self._dead_letters = dead_letters
+        self._read = read
+        self._create_stream = create_stream
+        self._ack_wait_s = ack_wait_s
+        self._waiting: dict[str, float] = {}
+        """By the subject of its acknowledgement: since when a message waits for the journal."""
+        self._requested = 0
+        """How many messages the server may still send on what was asked for."""
+        self._heard = _NEVER
+        self._due: list[tuple[str, bytes]] = []
+        """Acknowledgements that are to be sent: subject and payload."""
+        self._sending: asyncio.Future[None] | None = None
+        self._wake = asyncio.Event()
+        self._complaint = ""
+
+    async def run(self) -> None:
+        """Take messages until cancelled. Raises what the journal refuses with, or why there is no stream."""
+        taking = Taking(self._journal, self._dead_letters, limit=2 * IN_FLIGHT)
+        self.traffic = taking.traffic
+        self._client.on_return.append(self._forget_requests)
+        pulling = asyncio.ensure_future(self._pull(taking))
+        try:
+            await asyncio.wait((pulling, taking.failure), return_when=asyncio.FIRST_COMPLETED)
+            for ended in (taking.failure, pulling):
+                if ended.done():
+                    ended.result()
+        finally:
+            self._client.on_return.remove(self._forget_requests)
+            pulling.cancel()
+            await asyncio.wait((pulling,))
+            await taking.finish(FINISH_S)
+            if self._sending is not None:
+                await self._sending
+
+    async def _acknowledge(self) -> None:
+        """Send what is due, in one go for all that the journal has told at once."""
+        while self._due:
+            due, self._due = self._due, []
+            try:
+                client = self._client.live
+                for acknowledgement, answer in due:
+                    await client.publish(acknowledgement, answer)
+            except (Unreachable, HardFailure, nats.errors.Error):
+                log.debug("%d messages are in the journal and come again", len(due))
+        if self._requested + len(self._waiting) <= IN_FLIGHT // 2:
+            self._wake.set()
+
+    async def _pull(self, taking: Taking) -> None:
+        async def take(message: Msg) -> None:
+            await self._take(taking, message)
+
+        inbox = ""
+        next_message = ""
+        subscription = None
+        try:
+            while True:
+                end_if_cancelled()
+                try:
+                    client = self._client.live
+                    if self._heard + 3 * HEARTBEAT_S < time.monotonic():
+                        stream, durable = await ensure_consumer(
+                            self._client,
+                            self._source,
+                            create=self._create_stream,
+                            ack_wait_s=self._ack_wait_s,
+                        )
+                        next_message = f"{self._client.api_prefix}.CONSUMER.MSG.NEXT.{stream}.{durable}"
+                        self._forget_requests()
+                    if subscription is None:
+                        inbox = client.new_inbox()
+                        subscription = await client.subscribe(
+                            inbox, cb=take, pending_bytes_limit=_BUFFER_BYTES
+                        )
+                        self.ready.set()
+                    self._wake.clear()
+                    room = IN_FLIGHT - self._requested - len(self._waiting)
+                    if room >= IN_FLIGHT // 2:
+                        await client.publish(next_message, _request(room), inbox)
+                        self._requested += room
+                    await self._ask_for_patience()
+                    self._complaint = ""
+                except Unreachable:
+                    pass  # the client tells, and `on_return` wakes
+                except (nats.errors.Error, TimeoutError) as error:
+                    self._complain(str(error))
+                end_if_cancelled()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), min(HEARTBEAT_S, self._ack_wait_s / 3))
+        finally:
+            if subscription is not None:
+                with contextlib.suppress(nats.errors.Error):
+                    await subscription.unsubscribe()
+
+    async def _take(self, taking: Taking, message: Msg) -> None:
+        self._heard = time.monotonic()
+        if not message.reply:
+            self._take_status(message)
+            return
+        self._requested = max(0, self._requested - 1)
+        acknowledgement = message.reply
+        place = place_of(acknowledgement)
+        arrived = _arrived(message)
+        own_id = f"{place.stream}:{place.sequence}"
+        self._waiting[acknowledgement] = self._heard
+
+        def settle(answer: bytes = b"") -> None:
+            del self._waiting[acknowledgement]
+            self._due.append((acknowledgement, answer))
+            if self._sending is None or self._sending.done():
+                self._sending = asyncio.ensure_future(self._acknowledge())
+
+        try:
+            if place.delivered > self._source.redelivery_limit:
+                raise RedeliveryFailure(f"delivered {place.delivered} times and never settled")
+            taken = self._read(arrived, own_id)
+        except SoftFailure as failure:
+            await taking.bury(from_nats(arrived, own_id), failure, lambda: settle(Msg.Ack.Term))
+        else:
+            await taking.take(taken, settle)
+
+    def _take_status(self, message: Msg) -> None:
+        """A request that has ended, or a sign of life."""
+        headers = message.headers or {}
+        match headers.get("Status"):
+            case "100":
+                return
+            case "404" | "409" | "503":  # the consumer may be gone: look after it soon
+                self._heard = _NEVER
+                asyncio.get_running_loop().call_later(_PAUSE_S, self._wake.set)
+            case _:
+                self._wake.set()
+        self._requested = max(0, self._requested - int(headers.get("Nats-Pending-Messages", self._requested)))
+
+    def _forget_requests(self) -> None:
+        """The server that was asked does not answer any more."""
+        self._requested = 0
+        self._heard = time.monotonic()
+        self._wake.set()
+
+    def _complain(self, complaint: str) -> None:
+        if complaint != self._complaint:
+            log.warning("NATS %s, consumer %s: %s", self._source.subject, self._source.durable, complaint)
+            self._complaint = complaint
+
+    async def _ask_for_patience(self) -> None:
+        now = time.monotonic()
+        for acknowledgement, since in list(self._waiting.items()):
+            if now - since > self._ack_wait_s / 3:
+                self._waiting[acknowledgement] = now
+                await self._client.live.publish(acknowledgement, Msg.Ack.Progress)
+
+
+def _request(messages: int) -> bytes:
+    return json.dumps(
+        {
+            "batch": messages,
+            "expires": int(_EXPIRY_S * 1e9),
+            "idle_heartbeat": int(HEARTBEAT_S * 1e9),
+        }
+    ).encode()

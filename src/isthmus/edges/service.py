@@ -1,0 +1,99 @@
+"""The edges of a bridge as one thing that is started, looked at and stopped, beside the router.
+
+They run on an event loop in a thread of their own. `EdgeService.poll` raises what ended them, as the router's
+`poll` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from threading import Event, Thread
+from types import TracebackType
+from typing import Self
+
+from isthmus.config import Settings
+from isthmus.edges.assembly import Assembly
+from isthmus.errors import HardFailure, IsthmusError
+from isthmus.journal.writer import JournalWriter
+from isthmus.kafka import Kafka
+from isthmus.telemetry.parts import PartReport
+
+READY_S = 10.0
+"""How long a start waits for other systems. One that is away is waited for behind the scenes."""
+STOP_S = 60.0
+
+
+class EdgeService:
+    """All edges of a bridge, from `start` to `stop`. Topics must be there already."""
+
+    def __init__(self, settings: Settings, kafka: Kafka) -> None:
+        self._settings = settings
+        self._kafka = kafka
+        self._ready = Event()
+        self._failure: BaseException | None = None
+        self._assembly: Assembly | None = None
+        self._thread: Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+
+    def start(self) -> None:
+        """Start, and wait a while until messages are taken. Raises `HardFailure` if that can never be."""
+        self._thread = Thread(target=self._main, name="edges", daemon=True)
+        self._thread.start()
+        self._ready.wait(READY_S)
+        self.poll()
+
+    def poll(self) -> None:
+        """Raises `HardFailure` once an edge has failed."""
+        if isinstance(self._failure, IsthmusError):
+            raise self._failure
+        if self._failure is not None:
+            raise HardFailure(
+                f"an edge ended with {type(self._failure).__name__}: {self._failure}",
+                remedy="start the bridge again, and report this: it is a mistake of the bridge's",
+            ) from self._failure
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """What is wrong, by part; empty while all of it works."""
+        if self._failure is not None:
+            return {"edges": str(self._failure)}
+        return {"edges": "not started"} if self._assembly is None else self._assembly.problems()
+
+    def reports(self) -> list[PartReport]:
+        """How every part stands."""
+        return [] if self._assembly is None else self._assembly.reports()
+
+    def stop(self) -> None:
+        """End all parts in good order: what was taken is in the journal, what was delivered is committed."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        if self._loop is not None and self._stop is not None and thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        thread.join(STOP_S)
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._run())
+        except BaseException as error:  # whatever it is, the bridge must hear of it
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    async def _run(self) -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        writer = await loop.run_in_executor(None, JournalWriter, self._kafka, self._settings.journal.topic)
+        self._assembly = Assembly(self._settings, self._kafka, writer)
+        self._stop, self._loop = stop, loop
+        await self._assembly.run(stop, self._ready.set)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,1 @@
+"""Configurations of other bridges, turned into ours."""

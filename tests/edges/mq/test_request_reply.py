@@ -1,0 +1,99 @@
+"""A request from elsewhere, answered by an MQ application: out by delivery, back by intake."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tests.edges.mq.backends import Backend
+from tests.edges.mq.journals import DeadLetterBox, MemoryJournal, until
+
+from isthmus.codecs.bridge_message import BridgeMessage
+from isthmus.config.mq import MqIntakeSettings
+from isthmus.edges.contract import Letter
+from isthmus.edges.mq.delivery import MqDelivery, bridge_form
+from isthmus.edges.mq.descriptor import Mqmd, MqMessage
+from isthmus.edges.mq.intake import MqIntake
+from isthmus.edges.mq.port import Connection, QueueTarget
+from isthmus.journal import layout
+from isthmus.journal.layout import Record
+from isthmus.message import Header
+
+Connect = Callable[[], Connection]
+REQUESTS = 100
+
+
+class Inboxes:
+    """Keeps one reply queue for all inboxes, and remembers whose request was whose."""
+
+    def __init__(self, queue: str) -> None:
+        self._queue = queue
+        self._waiting: dict[bytes, str] = {}
+
+    def reply_queue(self, reply_to: str, *, msg_id: bytes) -> QueueTarget | None:
+        self._waiting[msg_id.rstrip(b"\0")] = reply_to
+        return QueueTarget(self._queue)
+
+    def requester(self, queue: str, correl_id: bytes) -> str | None:
+        return self._waiting.get(correl_id)
+
+
+@contextmanager
+def responder(connection: Connection, queue: str) -> Iterator[None]:
+    """An MQ application that answers every request as MQ's manual says."""
+    ended = threading.Event()
+
+    def answer() -> None:
+        source = connection.open_queue(queue)
+        while not ended.is_set():
+            request = source.get(0.1)
+            if request is not None:
+                asked = request.descriptor
+                assert asked.MsgType == 1
+                connection.put(
+                    QueueTarget(asked.ReplyToQ, asked.ReplyToQMgr),
+                    MqMessage(descriptor=Mqmd(CorrelId=asked.MsgId, MsgType=2), body=request.body[::-1]),
+                )
+            connection.commit()
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(10)
+
+
+def test_every_answer_reaches_the_inbox_that_asked_and_soon(backend: Backend, connect: Connect) -> None:
+    requests, answers = backend.queue(1), backend.queue(2)
+
+    async def run() -> None:
+        inboxes = Inboxes(answers)
+        journal = MemoryJournal()
+        delivery = MqDelivery(backend.queue_manager, forms={requests: bridge_form}, replies=inboxes)
+        intake = MqIntake(
+            backend.queue_manager, MqIntakeSettings(queue=answers), journal, DeadLetterBox(), replies=inboxes
+        )
+        task = asyncio.create_task(intake.run())
+        times = []
+        for number in range(REQUESTS):
+            headers = layout.encode_headers({"ReplyTo": Header(f"_INBOX.{number}")})
+            value = BridgeMessage(b"request %d" % number).encode()
+            began = time.monotonic()
+            letter = Letter(f"j:0:{number}", requests, Record(None, value, headers))
+            assert await delivery.deliver([letter]) == [None]
+            await until(lambda number=number: len(journal.entries) > number)  # type: ignore[misc]
+            times.append(time.monotonic() - began)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await delivery.close()
+        answered = {m.headers["Destination"].text: (m.value or b"")[::-1] for m in journal.messages}
+        assert answered == {f"_INBOX.{n}": b"request %d" % n for n in range(REQUESTS)}
+        assert sorted(times)[int(REQUESTS * 0.99) - 1] < 2
+
+    with responder(connect(), requests):
+        asyncio.run(run())

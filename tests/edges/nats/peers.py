@@ -1,0 +1,43 @@
+"""A bridge's client and somebody else's, for the tests of this folder."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import AsyncIterator
+
+from nats.aio.client import Client
+
+import nats
+from isthmus.config.nats import NatsSettings
+from isthmus.edges.contract import Letter
+from isthmus.edges.nats.client import NatsClient
+from isthmus.journal.layout import Record, encode_headers
+from isthmus.message import Header
+
+
+@contextlib.asynccontextmanager
+async def bridge(url: str, **more: object) -> AsyncIterator[NatsClient]:
+    client = NatsClient(NatsSettings(servers=(url,), max_backoff_s=0.2, **more))  # type: ignore[arg-type]
+    await client.connect()
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+@contextlib.asynccontextmanager
+async def peer(url: str) -> AsyncIterator[Client]:
+    client = await nats.connect(url)
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def unique(prefix: str) -> str:
+    return f"{prefix}-{uuid.uuid4().hex[:8]}"
+
+
+def letter(destination: str, body: bytes | None = b"body", *, id: str = "j:0:1", **headers: Header) -> Letter:
+    return Letter(id, destination, Record(b"k", body, encode_headers(headers)))

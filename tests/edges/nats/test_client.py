@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+from pathlib import Path
+
+import nkeys
+import pytest
+from tests.edges.asynchronous import eventually
+from tests.edges.nats.peers import bridge
+
+from isthmus.config.nats import NatsSettings
+from isthmus.edges.nats.client import NatsClient
+from isthmus.embedded.nats import EmbeddedNats
+from isthmus.errors import HardFailure
+
+
+async def round_trip(url: str, **more: object) -> bytes:
+    async with bridge(url, **more) as client:
+        answers = await client.live.subscribe("echo")
+        await client.live.publish("echo", b"hello")
+        return (await answers.next_msg(5)).data
+
+
+def test_user_and_password_are_taken(tmp_path: Path) -> None:
+    with EmbeddedNats(tmp_path, config='authorization { user: "u", password: "p" }') as server:
+        assert asyncio.run(round_trip(server.url, user="u", password="p")) == b"hello"
+
+
+def test_a_token_is_taken(tmp_path: Path) -> None:
+    with EmbeddedNats(tmp_path, config='authorization { token: "t0ken" }') as server:
+        assert asyncio.run(round_trip(server.url, token="t0ken")) == b"hello"
+
+
+def test_an_nkey_is_taken_from_a_file_or_as_it_is(tmp_path: Path) -> None:
+    seed = nkeys.encode_seed(bytes(range(32)), nkeys.PREFIX_BYTE_USER)
+    public = nkeys.from_seed(bytearray(seed)).public_key.decode()
+    file = tmp_path / "seed"
+    file.write_bytes(seed)
+    config = f"authorization {{ users: [ {{ nkey: {public} }} ] }}"
+    with EmbeddedNats(tmp_path / "nats", config=config) as server:
+        assert asyncio.run(round_trip(server.url, nkey=str(file))) == b"hello"
+        assert asyncio.run(round_trip(server.url, nkey=seed.decode())) == b"hello"
+
+
+def test_wrong_credentials_are_a_hard_failure_without_the_password(tmp_path: Path) -> None:
+    with EmbeddedNats(tmp_path, config='authorization { user: "u", password: "p" }') as server:
+        with pytest.raises(HardFailure, match=r"refuses the bridge: .*[Aa]uthorization") as failure:
+            asyncio.run(round_trip(server.url, user="u", password="wrong-one"))
+        assert "wrong-one" not in str(failure.value) + failure.value.remedy
+
+
+def test_tls_with_a_client_certificate(tmp_path: Path) -> None:
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"),
+            *("-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=127.0.0.1"),
+            *("-addext", "subjectAltName=IP:127.0.0.1"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    config = f'tls {{ cert_file: "{cert}", key_file: "{key}", ca_file: "{cert}", verify: true }}'
+    with EmbeddedNats(tmp_path / "nats", config=config) as server:
+        files = {"tls_ca": str(cert), "tls_cert": str(cert), "tls_key": str(key)}
+        assert asyncio.run(round_trip(server.url, **files)) == b"hello"
+
+
+def test_a_server_that_starts_later_is_found(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        with EmbeddedNats(tmp_path) as server:
+            url = server.url
+        client = NatsClient(NatsSettings(servers=(url,), max_backoff_s=0.1))
+        connecting = asyncio.create_task(client.connect())
+        await asyncio.sleep(0.5)
+        assert not connecting.done()
+        await asyncio.to_thread(server.start)
+        try:
+            await asyncio.wait_for(connecting, 10)
+            assert client.connected
+            await client.close()
+        finally:
+            await asyncio.to_thread(server.stop)
+
+    asyncio.run(scenario())
+
+
+def test_a_change_of_state_is_one_line_however_many_attempts_it_takes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        server = EmbeddedNats(tmp_path)
+        server.start()
+        async with bridge(server.url) as client:
+            await asyncio.to_thread(server.stop)
+            await eventually(lambda: client._attempts > 4)
+            await asyncio.to_thread(server.start)
+            await eventually(lambda: client.counts.reconnects == 1)
+            assert (client.counts.connects, client.counts.disconnects) == (1, 1)
+        await asyncio.to_thread(server.stop)
+
+    with caplog.at_level(logging.INFO, logger="isthmus.edges.nats.client"):
+        asyncio.run(scenario())
+    said = [record.getMessage().partition(": ")[2] for record in caplog.records]
+    assert said == ["connected", "the connection broke", "connected again"]

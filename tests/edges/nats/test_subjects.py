@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.edges.asynchronous import eventually, running
+from tests.edges.nats.journals import Cellar, MemoryJournal
+from tests.edges.nats.peers import bridge, peer, unique
+
+from isthmus.config.nats import NatsIntakeSettings
+from isthmus.edges.nats.intake import SubjectIntake
+from isthmus.edges.nats.translate import Arrived
+from isthmus.errors import DecodeError, HardFailure
+from isthmus.message import Header, Message
+
+
+def test_messages_of_a_wildcard_subject_reach_the_journal_in_order(nats_url: str) -> None:
+    async def scenario() -> None:
+        root, journal = unique("orders"), MemoryJournal()
+        async with bridge(nats_url) as client, peer(nats_url) as sender:
+            source = NatsIntakeSettings(subject=f"{root}.>")
+            intake = SubjectIntake(client, journal, source, dead_letters=Cellar())
+            async with running(intake):
+                await intake.ready.wait()
+                await client.live.flush()
+                for number in range(200):
+                    await sender.publish(f"{root}.eu.{number % 2}", b"%d" % number, headers={"Region": "EU"})
+                await eventually(lambda: len(journal.messages) >= 200)
+            assert journal.bodies == [b"%d" % number for number in range(200)]
+            first = journal.messages[0]
+            assert (first.address, first.headers) == (f"{root}.eu.0", {"Region": Header("EU")})
+            assert (intake.traffic.messages, intake.traffic.bytes) == (200, 10 + 180 + 300)
+
+    asyncio.run(scenario())
+
+
+def test_members_of_a_queue_group_share_the_messages(nats_url: str) -> None:
+    async def scenario() -> None:
+        subject, journals = unique("shared"), [MemoryJournal(), MemoryJournal()]
+        async with bridge(nats_url) as client, peer(nats_url) as sender:
+            source = NatsIntakeSettings(subject=subject, queue="workers")
+            intakes = [SubjectIntake(client, journal, source, dead_letters=Cellar()) for journal in journals]
+            async with running(*intakes):
+                for intake in intakes:
+                    await intake.ready.wait()
+                await client.live.flush()
+                for number in range(100):
+                    await sender.publish(subject, b"%d" % number)
+                await eventually(lambda: sum(len(journal.messages) for journal in journals) >= 100)
+            taken = [body for journal in journals for body in journal.bodies]
+            assert sorted(taken, key=int) == [b"%d" % number for number in range(100)]
+            assert all(journal.messages for journal in journals)
+
+    asyncio.run(scenario())
+
+
+def test_what_has_arrived_is_in_the_journal_when_the_intake_has_ended(nats_url: str) -> None:
+    async def scenario() -> None:
+        subject, journal = unique("last"), MemoryJournal()
+        journal.open.clear()
+        async with bridge(nats_url) as client, peer(nats_url) as sender:
+            intake = SubjectIntake(
+                client, journal, NatsIntakeSettings(subject=subject), dead_letters=Cellar()
+            )
+            async with running(intake):
+                await intake.ready.wait()
+                await client.live.flush()
+                for number in range(50):
+                    await sender.publish(subject, b"%d" % number)
+                await sender.flush()
+                asyncio.get_running_loop().call_later(0.2, journal.open.set)
+            assert len(journal.messages) == 50
+
+    asyncio.run(scenario())
+
+
+def test_a_payload_that_cannot_be_read_is_a_dead_letter(nats_url: str) -> None:
+    async def scenario() -> None:
+        def read(arrived: Arrived, own_id: str) -> Message:
+            raise DecodeError("not a message")
+
+        subject, journal, cellar = unique("odd"), MemoryJournal(), Cellar()
+        async with bridge(nats_url) as client, peer(nats_url) as sender:
+            source = NatsIntakeSettings(subject=subject)
+            intake = SubjectIntake(client, journal, source, dead_letters=cellar, read=read)
+            async with running(intake):
+                await intake.ready.wait()
+                await client.live.flush()
+                await sender.publish(subject, b"?")
+                await eventually(lambda: cellar.kept)
+        [(message, failure)] = cellar.kept
+        assert (message.value, failure.code, journal.messages) == (b"?", "malformed", [])
+
+    asyncio.run(scenario())
+
+
+def test_a_journal_that_refuses_ends_the_intake(nats_url: str) -> None:
+    async def scenario() -> None:
+        subject, journal = unique("refused"), MemoryJournal()
+        journal.refusal = HardFailure("no Kafka", remedy="start it")
+        async with bridge(nats_url) as client, peer(nats_url) as sender:
+            intake = SubjectIntake(
+                client, journal, NatsIntakeSettings(subject=subject), dead_letters=Cellar()
+            )
+            task = asyncio.create_task(intake.run())
+            await intake.ready.wait()
+            await client.live.flush()
+            await sender.publish(subject, b"x")
+            with pytest.raises(HardFailure, match="no Kafka"):
+                await asyncio.wait_for(task, 10)
+
+    asyncio.run(scenario())

@@ -1,0 +1,126 @@
+"""NATS and Kafka, both real: streams into the journal, an outbox into streams, with restarts in between."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from nats.aio.client import Client
+from tests.edges.asynchronous import eventually, running
+from tests.edges.nats.journals import Cellar
+from tests.edges.nats.peers import bridge, peer, unique
+
+from isthmus.config.nats import NatsIntakeSettings
+from isthmus.edges.contract import Letter
+from isthmus.edges.journal import EdgeJournal
+from isthmus.edges.nats.delivery import NatsDelivery
+from isthmus.edges.nats.intake import StreamIntake
+from isthmus.edges.outbox import DESTINATION, Outbox
+from isthmus.embedded.nats import EmbeddedNats
+from isthmus.errors import SoftFailure
+from isthmus.journal.writer import JournalWriter
+from isthmus.kafka import Kafka, create_topics, read_topic
+
+COUNT = 6000
+
+
+async def nobody(letter: Letter, failure: SoftFailure) -> None:
+    raise AssertionError(f"{letter} is a dead letter: {failure}")
+
+
+async def fill(sender: Client, stream: str) -> None:
+    jetstream = sender.jetstream()
+    await jetstream.add_stream(name=stream, subjects=[stream])
+    await asyncio.gather(*[await jetstream.publish_async(stream, b"%d" % n) for n in range(COUNT)])
+
+
+def test_an_edge_that_restarts_under_load_loses_nothing_of_a_stream(
+    nats_url: str, kafka_servers: str
+) -> None:
+    kafka, topic, stream = Kafka(kafka_servers), f"journal-{uuid.uuid4().hex[:8]}", unique("load")
+    create_topics(kafka, [topic], 2)
+
+    async def edge(sender: Client, until: int) -> None:
+        """Run until so many messages were taken, or there are no more."""
+        journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, topic))
+        async with bridge(nats_url) as client:
+            source = NatsIntakeSettings(subject=stream, durable="bridge")
+            intake = StreamIntake(client, journal, source, dead_letters=Cellar(), ack_wait_s=2)
+            async with running(intake), asyncio.timeout(30):
+                await intake.ready.wait()
+                while intake.traffic.messages < until and not await settled(sender):
+                    await asyncio.sleep(0.01)
+        await journal.close()
+
+    async def settled(sender: Client) -> bool:
+        info = await sender.jetstream().consumer_info(stream, "bridge")
+        return (info.num_pending, info.num_ack_pending) == (0, 0)
+
+    async def scenario() -> None:
+        async with peer(nats_url) as sender:
+            await fill(sender, stream)
+            for until in (10, 10, COUNT):
+                await edge(sender, until)
+            assert await settled(sender)
+
+    asyncio.run(scenario())
+    journaled = [int(record.value() or b"") for record in read_topic(kafka, topic)]
+    assert set(journaled) == set(range(COUNT))
+
+
+def test_an_outbox_reaches_its_stream_once_while_nats_restarts(kafka_servers: str, tmp_path: Path) -> None:
+    kafka, topic = Kafka(kafka_servers), f"outbox-{uuid.uuid4().hex[:8]}"
+    create_topics(kafka, [topic], 1)
+    producer = Producer({**kafka.python_options(), "acks": "all"})
+    for number in range(COUNT):
+        headers: list[tuple[str, str | bytes | None]] = [
+            ("isthmus.id", b"j:0:%d" % number),
+            (DESTINATION, b"jetstream:load"),
+        ]
+        producer.produce(topic, b"%d" % number, b"k", headers=headers)
+    assert producer.flush(30) == 0
+
+    async def scenario() -> list[int]:
+        server = EmbeddedNats(tmp_path)
+        await asyncio.to_thread(server.start)
+        async with bridge(server.url) as client:
+            await client.jetstream.add_stream(name="load", subjects=["load"])
+            outbox = Outbox(
+                kafka, topic, NatsDelivery(client), dead_letters=nobody, batch=100, longest_wait_s=0.2
+            )
+            async with running(outbox):
+                await eventually(lambda: outbox.counts.delivered >= 200)
+                await asyncio.to_thread(server.stop)
+                await asyncio.to_thread(server.start)
+                await eventually(lambda: outbox.counts.delivered >= COUNT)
+            kept = (await client.jetstream.stream_info("load")).state.messages
+            bodies = [(await client.jetstream.get_msg("load", n)).data for n in range(1, kept + 1)]
+        await asyncio.to_thread(server.stop)
+        return [int(body or b"") for body in bodies]
+
+    assert asyncio.run(scenario()) == list(range(COUNT))
+
+
+@pytest.mark.parametrize("amount", [1, 250])
+def test_a_letter_is_delivered_soon_after_it_was_posted(
+    nats_url: str, kafka_servers: str, amount: int
+) -> None:
+    kafka, topic, subject = Kafka(kafka_servers), f"outbox-{uuid.uuid4().hex[:8]}", unique("soon")
+    create_topics(kafka, [topic], 1)
+
+    async def scenario() -> None:
+        async with bridge(nats_url) as client, peer(nats_url) as reader:
+            arrived = await reader.subscribe(subject)
+            await reader.flush()
+            async with running(Outbox(kafka, topic, NatsDelivery(client), dead_letters=nobody)):
+                producer = Producer(kafka.python_options())
+                for _ in range(amount):
+                    producer.produce(topic, b"x", headers=[(DESTINATION, subject.encode())])
+                await asyncio.to_thread(producer.flush, 10)
+                for _ in range(amount):
+                    await arrived.next_msg(10)
+
+    asyncio.run(scenario())

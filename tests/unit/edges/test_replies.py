@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from isthmus.edges import replies
+from isthmus.edges.replies import PATIENCE_S, Inboxes
+
+
+def test_a_requester_is_forgotten_after_a_while() -> None:
+    now = [0.0]
+    inboxes = Inboxes(now_s=lambda: now[0])
+    inboxes.remember(b"a", "_INBOX.a")
+    now[0] = PATIENCE_S - 1
+    inboxes.remember(b"b", "_INBOX.b")
+    assert inboxes.requester(b"a") == "_INBOX.a"
+    now[0] = PATIENCE_S + 1
+    assert inboxes.requester(b"a") is None
+    assert inboxes.requester(b"b") == "_INBOX.b"
+
+
+def test_the_oldest_requesters_make_room_for_new_ones(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(replies, "MOST_REQUESTS", 2)
+    inboxes = Inboxes()
+    for number in range(3):
+        inboxes.remember(b"%d" % number, f"_INBOX.{number}")
+    assert [inboxes.requester(b"%d" % number) for number in range(3)] == [None, "_INBOX.1", "_INBOX.2"]
+
+
+def test_an_answer_may_come_in_several_parts() -> None:
+    inboxes = Inboxes()
+    inboxes.remember(b"a", "_INBOX.a")
+    assert [inboxes.requester(b"a"), inboxes.requester(b"a")] == ["_INBOX.a", "_INBOX.a"]

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import javaproperties
+import pytest
+from typer.testing import CliRunner
+
+from isthmus.cli.import_ import importing
+from isthmus.config.connectors import ConnectorSettings
+from isthmus.config.mq import MqSettings
+from isthmus.config.planning import plan
+from isthmus.errors import ConfigError
+from isthmus.importers.nats_mq import convert
+
+OLD = """
+reconnectinterval: 5000,
+
+nats: {
+  Servers: ["localhost:4222", "nats://other:4222"],
+  ConnectTimeout: 5000,
+  MaxReconnects: 5,
+  ReconnectWait: 2000,
+  username: app
+  password: $NATS_PASSWORD
+  tls: { root: /a/ca.pem }
+}
+stan: { ClusterID: "test-cluster", ClientID: "mqbridge" }
+monitoring: { httpport: -1, httphost: "" }
+
+connect: [
+  {
+      type: Queue2NATS,
+      id: "alpha one",
+      mq: {
+        ConnectionName: "localhost(1414)",
+        ChannelName: "DEV.APP.SVRCONN",
+        QueueManager: "QM1",
+        UserName: "",
+        Password: "",
+        sslpeername: CN=x
+      },
+      queue: "DEV.QUEUE.1",
+      subject: "one",
+      excludeheaders: true,
+  },{
+      type: stan2queue, channel: two, durablename: d, startatsequence: -1, usepolling: true
+      queue: "DEV.QUEUE.2",
+  },
+],
+"""
+
+
+def keys(text: str) -> dict[str, str]:
+    return dict(javaproperties.loads(text))
+
+
+def test_an_old_configuration_becomes_ours() -> None:
+    assert keys(convert(OLD)) == {
+        "nats.servers": "localhost:4222,nats://other:4222",
+        "nats.user": "app",
+        "nats.password": "${env:NATS_PASSWORD}",
+        "nats.reconnect.max-wait": "2000ms",
+        "nats.tls.ca": "/a/ca.pem",
+        "monitor.host": "0.0.0.0",
+        "monitor.port": "0",
+        "connectors.alpha-one.type": "Queue2NATS",
+        "connectors.alpha-one.mq.connectionname": "localhost(1414)",
+        "connectors.alpha-one.mq.channelname": "DEV.APP.SVRCONN",
+        "connectors.alpha-one.mq.queuemanager": "QM1",
+        "connectors.alpha-one.queue": "DEV.QUEUE.1",
+        "connectors.alpha-one.subject": "one",
+        "connectors.alpha-one.excludeheaders": "true",
+        "connectors.stan2queue-2.type": "stan2queue",
+        "connectors.stan2queue-2.channel": "two",
+        "connectors.stan2queue-2.durablename": "d",
+        "connectors.stan2queue-2.startatsequence": "-1",
+        "connectors.stan2queue-2.queue": "DEV.QUEUE.2",
+    }
+
+
+def test_what_has_no_equal_is_a_comment() -> None:
+    comments = "\n".join(line for line in convert(OLD).splitlines() if line.startswith("#"))
+    for key in (
+        "reconnectinterval=5000",
+        "nats.maxreconnects=5",
+        "nats.connecttimeout=5000",
+        "stan.clusterid",
+        "connectors.alpha-one.mq.sslpeername=CN=x: no equal",
+        "connectors.stan2queue-2.usepolling=true",
+    ):
+        assert f"# {key}" in comments
+
+
+def test_the_connectors_that_come_out_can_be_planned() -> None:
+    groups: dict[str, dict[str, str]] = {}
+    for key, value in keys(convert(OLD)).items():
+        if key.startswith("connectors."):
+            _, id, part = key.split(".", 2)
+            groups.setdefault(id, {})[part] = value
+    made = plan({id: ConnectorSettings.model_validate(parts) for id, parts in groups.items()}, MqSettings())
+    assert [route.destination for route in made.routes] == ["core:one", "DEV.QUEUE.2"]
+
+
+def test_connectors_of_one_name_are_told_apart() -> None:
+    entry = "{ type: Queue2NATS, id: a, queue: Q, subject: s }"
+    out = keys(convert(f"connect: [ {entry}, {entry} ]"))
+    assert {key.split(".")[1] for key in out} == {"a", "a-2"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("connect: [\n  { queue: Q } ]", "line 2, column 3: a connector without type"),
+        ("connect: [ { type: Queue2NATS,\n queue: Q } ]", "line 1, column 12: Queue2NATS needs subject"),
+        ("connect: [ { type: Foo } ]", "line 1, column 20: type: expected one of"),
+        ("nats: 5", "line 1, column 7: nats: expected a map"),
+        ("monitoring: { httpport: x }", "line 1, column 25: expected a number"),
+        (
+            "connect: [ { type: Queue2NATS, queue: [1], subject: s } ]",
+            "line 1, column 39: expected one value",
+        ),
+        ("a: {", "line 1, column 5: the file ends where"),
+    ],
+)
+def test_what_cannot_be_right_is_told_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        convert(text)
+    assert str(error.value).startswith(message)
+
+
+def test_the_command_prints_the_new_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "old.conf"
+    file.write_text(OLD)
+    result = CliRunner().invoke(importing, ["nats-mq", str(file)])
+    assert result.exit_code == 0
+    assert result.stdout == convert(OLD)
+
+
+def test_the_command_names_the_file_that_it_cannot_read(tmp_path: Path) -> None:
+    result = CliRunner().invoke(importing, ["nats-mq", str(tmp_path / "none.conf")])
+    assert isinstance(result.exception, ConfigError)
+    assert "none.conf cannot be read" in str(result.exception)
