@@ -56,7 +56,7 @@ def test_predicates_mean_the_same_in_spark_as_in_python(
 converters = st.sampled_from(["jms", "default", "json", "raw"])
 
 plans = st.builds(
-    lambda routes, direct, on_error, propagate, limit: RoutingPlan(
+    lambda routes, direct, on_error, propagate, limit, source_limit: RoutingPlan(
         bridge_id="this",
         journal_topic=JOURNAL,
         source_topics=("other",),
@@ -71,6 +71,7 @@ plans = st.builds(
         on_error=on_error,
         dead_letter_topic="dead",
         propagate_non_durable=propagate,
+        max_source_bytes=source_limit,
         max_message_bytes={"t0": limit, "t1": 10_000, "orders": limit, "dead": limit + 150},
     ),
     st.lists(
@@ -87,6 +88,7 @@ plans = st.builds(
     st.sampled_from(OnError),
     st.booleans(),
     st.integers(250, 450),
+    st.sampled_from([None, 8_000, 8_980]),
 )
 
 records = st.one_of(

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping
 
 from isthmus.config.check import TopicFacts
 from isthmus.config.settings import Settings
+from isthmus.embedded.kafka import MAX_MESSAGE_BYTES
 from isthmus.errors import HardFailure
 from isthmus.kafka import Kafka, create_topics, describe, topic_names
 from isthmus.routing.plan import RoutingPlan
@@ -20,6 +21,9 @@ JOURNAL_CONFIG = {
     "cleanup.policy": "compact,delete",
     "retention.ms": str(7 * 24 * 60 * 60 * 1000),
 }
+
+EMBEDDED_JOURNAL_CONFIG = {"max.message.bytes": str(MAX_MESSAGE_BYTES + 2**19)}
+"""Less than other topics take there, so that what the journal has fits anywhere: nobody has to measure."""
 
 OUTBOX_CONFIG = {"retention.ms": JOURNAL_CONFIG["retention.ms"]}
 """Letters wait there while a system is away: for a week, as messages do in the journal."""
@@ -59,10 +63,16 @@ def prepare(settings: Settings, kafka: Kafka, asked_for: Collection[str] = ()) -
         dead_letter_topic=settings.routing.dead_letter_topic,
         propagate_non_durable=settings.routing.non_durable == "propagate",
         max_message_bytes=limits,
+        max_source_bytes=_largest([facts[name].max_message_bytes for name in sources]),
         partitions={name: facts[name].partitions for name in published},
         missing_topics=frozenset(asked_for) - published,
     )
     return plan, sum(facts[name].partitions for name in sources)
+
+
+def _largest(limits: list[int | None]) -> int | None:
+    known = [limit for limit in limits if limit is not None]
+    return max(known) if len(known) == len(limits) else None
 
 
 def make_own_topics(settings: Settings, kafka: Kafka) -> None:
@@ -73,7 +83,8 @@ def make_own_topics(settings: Settings, kafka: Kafka) -> None:
         kafka, {settings.journal.topic, *outboxes}
     ).keys()
     if settings.journal.topic in missing:
-        create_topics(kafka, [settings.journal.topic], settings.journal.partitions, JOURNAL_CONFIG)
+        config = JOURNAL_CONFIG | (EMBEDDED_JOURNAL_CONFIG if settings.kafka.embedded else {})
+        create_topics(kafka, [settings.journal.topic], settings.journal.partitions, config)
     create_topics(kafka, outboxes & missing, settings.journal.partitions, OUTBOX_CONFIG)
 
 

@@ -31,6 +31,7 @@ from isthmus.pipeline import measures
 from isthmus.pipeline.measures import code
 from isthmus.pipeline.own_converter import converted_by_users
 from isthmus.routing import columns as routing
+from isthmus.routing import size
 from isthmus.routing.plan import Outcome, RoutingPlan
 from isthmus.routing.route import OnError, Route
 
@@ -194,7 +195,8 @@ def _error(plan: RoutingPlan) -> Column:
         columns = [each if isinstance(each, Column) else F.lit(each) for each in (code, text)]
         return F.struct(columns[0].alias("code"), columns[1].alias("message"))
 
-    topic, size, limit = F.col("new_topic"), F.col("size"), _of_topic(plan, plan.max_message_bytes)
+    topic, size_bytes = F.col("new_topic"), F.col("size")
+    limit = _of_topic(plan, plan.max_message_bytes)
     found = F.when(F.col("defect").isNotNull(), error(DecodeError.code, F.col("defect")))
     if any(route.is_direct for route in plan.routes):
         found = found.when(F.col("no_topic"), error(DestinationFailure.code, _no_topic(topic)))
@@ -210,7 +212,7 @@ def _error(plan: RoutingPlan) -> Column:
         asked_for = F.col("new_partition")
         text = F.concat(topic, F.lit(" has no partition "), asked_for)
         found = found.when(~asked_for.between(0, count - 1), error(DestinationFailure.code, text))
-    return found.when(size > limit, error(OversizeFailure.code, _oversize(size, topic, limit)))
+    return found.when(size_bytes > limit, error(OversizeFailure.code, _oversize(size_bytes, topic, limit)))
 
 
 def _of_topic(plan: RoutingPlan, facts: Mapping[str, int]) -> Column:
@@ -251,7 +253,8 @@ def _checks(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]:
         "key_error": _of_route(plan, lambda route: route.key, key_error).cast("string"),
         "unconverted": _of_route(plan, lambda route: route.convert, unconverted).cast("string"),
         "size": F.when(
-            routed, routing.record_size(F.col("new_key"), F.col("new_value"), F.col("new_headers"))
+            routed & ~_surely_fits(plan),
+            routing.record_size(F.col("new_key"), F.col("new_value"), F.col("new_headers")),
         ),
     }
     if _senders_choose(plan):
@@ -259,6 +262,13 @@ def _checks(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]:
     if any(route.is_direct for route in plan.routes):
         checks["no_topic"] = _topic_missing(plan)
     return checks
+
+
+def _surely_fits(plan: RoutingPlan) -> Column:
+    """Whether the record fits whatever is in it, so that nobody has to measure; see `size.largest`."""
+    bound = _listed(plan, lambda route: size.largest(plan, route)).cast("int")
+    key_length = F.coalesce(F.octet_length("new_key"), F.lit(0))
+    return F.coalesce(bound + key_length <= _of_topic(plan, plan.max_message_bytes), F.lit(False))
 
 
 def _partition_source(route: Route) -> Callable[[MessageColumns], Column]:
@@ -298,9 +308,9 @@ def _among(text: Column, texts: Collection[str]) -> Column:
     return text.isin(*texts) if texts else F.lit(False)
 
 
-def _oversize(size: Column, topic: Column, limit: Column) -> Column:
+def _oversize(size_bytes: Column, topic: Column, limit: Column) -> Column:
     return F.concat(
-        F.lit("the record has up to "), size, F.lit(" bytes, and "), topic, F.lit(" takes "), limit
+        F.lit("the record has up to "), size_bytes, F.lit(" bytes, and "), topic, F.lit(" takes "), limit
     )
 
 
@@ -340,10 +350,10 @@ def _oversize_dead_letters(plan: RoutingPlan) -> dict[str, Column]:
     """A dead letter that its topic does not take stops the bridge: there is no other place to keep it."""
     topic = plan.dead_letter_topic or ""
     limit = F.lit(plan.max_message_bytes[topic])
-    size = routing.record_size(F.col("key"), F.col("value"), F.col("dead_letter_headers"))
-    oversize = (F.col("outcome") == code(Outcome.DEAD_LETTERED)) & (size > limit)
+    size_bytes = routing.record_size(F.col("key"), F.col("value"), F.col("dead_letter_headers"))
+    oversize = (F.col("outcome") == code(Outcome.DEAD_LETTERED)) & (size_bytes > limit)
     error = F.struct(
-        F.lit(OversizeFailure.code).alias("code"), _oversize(size, F.lit(topic), limit).alias("message")
+        F.lit(OversizeFailure.code).alias("code"), _oversize(size_bytes, F.lit(topic), limit).alias("message")
     )
     return {
         "outcome": F.when(oversize, code(Outcome.STOPPED)).otherwise(F.col("outcome")),

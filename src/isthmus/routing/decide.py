@@ -18,7 +18,7 @@ from isthmus.routing.key import select_key
 from isthmus.routing.plan import Outcome, RoutingPlan
 from isthmus.routing.predicate import matches
 from isthmus.routing.route import OnError, Route, topic_of_address
-from isthmus.routing.size import record_size
+from isthmus.routing.size import largest, record_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,9 @@ def _publish(
     if partition is not None and not 0 <= partition < plan.partitions.get(topic, partition + 1):
         raise DestinationFailure(f"{topic} has no partition {partition}")
     published = Record(key, value, [*headers, *_marks(plan, stable_id, route)])
-    _check_size(plan, topic, published)
+    bound = largest(plan, route)
+    if bound is None or bound + len(key or b"") > plan.max_message_bytes.get(topic, 0):
+        _check_size(plan, topic, published)
     return published, partition
 
 

@@ -42,6 +42,8 @@ class RoutingPlan:
     propagate_non_durable: bool = True
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
     """How large a record each destination takes; a topic that is not named takes any."""
+    max_source_bytes: int | None = None
+    """How large a record the journal and the source topics take; None if that is not known."""
     partitions: Mapping[str, int] = field(default_factory=dict)
     """How many partitions each topic has that a message may be published to."""
     missing_topics: frozenset[str] = frozenset()

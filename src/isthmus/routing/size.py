@@ -8,11 +8,29 @@ length at its longest.
 from __future__ import annotations
 
 from isthmus.journal.layout import Record
+from isthmus.routing.plan import RoutingPlan
+from isthmus.routing.route import Route
 
 RECORD_OVERHEAD = 61 + 21 + 5
 """The batch's header, the record's, and the number of headers."""
 HEADER_OVERHEAD = 5 + 5
 """The lengths of a header's name and value."""
+
+
+MARKS_BYTES = 1024
+"""More than the headers take that the router adds, without the destination."""
+_NEVER_GROW = ("jms", "default", "raw")
+
+
+def largest(plan: RoutingPlan, route: Route) -> int | None:
+    """What no record of this route exceeds, not counting a key that is not the message id; None if unknown.
+
+    These converters only leave out, so that a record is no larger than the one it was made from and what
+    the router adds. Where a topic takes that much, nobody has to measure.
+    """
+    if plan.max_source_bytes is None or route.convert not in _NEVER_GROW:
+        return None
+    return plan.max_source_bytes + MARKS_BYTES + len((route.destination or "").encode())
 
 
 def record_size(record: Record) -> int:

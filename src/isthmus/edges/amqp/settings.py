@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, PlainValidator
 
 from isthmus.config import values
-from isthmus.config.settings import Section
+from isthmus.config.section import Section
 from isthmus.errors import ConfigError
 
 

@@ -43,7 +43,6 @@ from isthmus.errors import EncodeError
         *(Array("int", ["a"]), Array("int", [True]), Array("string", [Symbol("a")])),
         *(Array("int", [2**31]), Array("uint", [-1]), Array("unknown", [])),
     ],
-    ids=repr,
 )
 def test_a_value_that_its_type_cannot_hold_is_refused(value: object) -> None:
     with pytest.raises(EncodeError):
@@ -90,7 +89,6 @@ def test_a_list_that_holds_itself_is_refused() -> None:
         AmqpMessage(body=Data(("text",))),  # type: ignore[arg-type]
         AmqpMessage(body=AmqpSequence((b"bytes",))),  # type: ignore[arg-type]
     ],
-    ids=repr,
 )
 def test_a_section_that_cannot_be_written_is_refused(message: AmqpMessage) -> None:
     with pytest.raises(EncodeError):

@@ -1,0 +1,311 @@
+"""From every system to every other, through the journal and the router, with the types of headers intact.
+
+Also what users of the NATS-MQ bridge have: connectors, bodies alone, requests and replies both ways.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+from tests.edges.systems import Seen, Systems, queue, running_bridge
+from tests.polling import eventually
+
+from isthmus.codecs.bridge_message import BridgeMessage, Property, PropertyType
+from isthmus.edges.mq.descriptor import Mqmd, MqMessage
+from isthmus.edges.mq.port import QueueTarget, TopicTarget
+from isthmus.edges.mq.translate import PROPERTY_TYPES
+from isthmus.message import Header, HeaderType
+
+SYSTEMS = ("kafka", "nats", "mq")
+HEADERS = {
+    "text": Header("grüß dich"),
+    "flag": Header.of(True),
+    "tiny": Header.of(-8, HeaderType.BYTE),
+    "small": Header.of(1600, HeaderType.SHORT),
+    "number": Header.of(42, HeaderType.INT),
+    "large": Header.of(2**40, HeaderType.LONG),
+    "single": Header.of(1.5, HeaderType.FLOAT),
+    "double": Header.of(0.1, HeaderType.DOUBLE),
+    "octets": Header.of(b"\0\xff", HeaderType.BINARY),
+}
+
+CONNECTORS = """
+nats.jetstream.create=true
+mq.reply-queue=ISTHMUS.REPLIES
+connectors.raw-in.type=NATS2Queue
+connectors.raw-in.subject=raw.in
+connectors.raw-in.queue=RAW.IN
+connectors.raw-in.excludeheaders=true
+connectors.raw-out.type=Queue2NATS
+connectors.raw-out.queue=RAW.OUT
+connectors.raw-out.subject=raw.out
+connectors.raw-out.excludeheaders=true
+connectors.ask.type=NATS2Queue
+connectors.ask.subject=ask
+connectors.ask.queue=ASKED
+connectors.requests.type=Queue2NATS
+connectors.requests.queue=REQUESTS
+connectors.requests.subject=requests
+connectors.answers.type=NATS2Queue
+connectors.answers.subject=answers
+connectors.answers.queue=ANSWERS
+connectors.published.type=Topic2NATS
+connectors.published.topic=dev/one
+connectors.published.subject=published
+connectors.publish.type=NATS2Topic
+connectors.publish.subject=publish.*
+connectors.publish.topic=dev/two
+connectors.stored.type=Queue2Stan
+connectors.stored.queue=STORE
+connectors.stored.channel=stored
+connectors.taken.type=Stan2Queue
+connectors.taken.channel=kept
+connectors.taken.queue=KEPT
+"""
+
+
+def _source(system: str, destination: str) -> str:
+    """The address of what goes from one system to another."""
+    return {"nats": f"from-nats.{destination}", "mq": f"FROM.MQ.{destination.upper()}"}.get(
+        system, f"matrix-from-{system}-to-{destination}"
+    )
+
+
+def _destination(source: str, system: str) -> str:
+    return {"nats": f"to-nats.{source}", "mq": f"TO.MQ.{source.upper()}"}.get(
+        system, f"matrix-to-{system}-from-{source}"
+    )
+
+
+def _configuration() -> str:
+    keys = {"kafka": "topic", "nats": "subject", "mq": "queue"}
+    lines = ["nats.intake.all.subject=from-nats.*"]
+    lines += [f"mq.intake.{each}.queue={_source('mq', each)}" for each in SYSTEMS]
+    lines.append("routing.source.topics=" + ",".join(_source("kafka", each) for each in SYSTEMS))
+    for source in SYSTEMS:
+        for destination in SYSTEMS:
+            route = f"routes.{source}-{destination}"
+            lines.append(f'{route}.predicate=msg.address=="{_source(source, destination)}"')
+            lines.append(f"{route}.dest.{keys[destination]}={_destination(source, destination)}")
+    return "\n".join(lines) + CONNECTORS
+
+
+@pytest.fixture(scope="module")
+def systems(tmp_path_factory: pytest.TempPathFactory, kafka_servers: str) -> Iterator[Systems]:
+    topics = tuple(name for each in SYSTEMS for name in (_source("kafka", each), _destination(each, "kafka")))
+    with running_bridge(tmp_path_factory.mktemp("matrix"), kafka_servers, _configuration(), topics) as found:
+        yield found
+
+
+def _send(systems: Systems, system: str, address: str, body: bytes) -> None:
+    if system == "kafka":
+        systems.send_to_kafka(address, body, HEADERS)
+    elif system == "nats":
+        types = "".join(f"{name}={header.type};" for name, header in HEADERS.items())
+        texts = {name: header.text for name, header in HEADERS.items()}
+        systems.send_to_nats(address, body, {**texts, "Isthmus-Types": types})
+    else:
+        properties = {name: Property(PROPERTY_TYPES[each.type], each.value) for name, each in HEADERS.items()}
+        systems.put(queue(address), body, properties)
+
+
+@contextmanager
+def _arrivals(systems: Systems, system: str, address: str) -> Iterator[Callable[[], Seen | None]]:
+    """Looks for the first message at the end of a way."""
+    if system == "nats":
+        with systems.subscribed(address) as seen:
+            yield lambda: next(iter(seen()), None)
+    elif system == "mq":
+        yield lambda: systems.got(address)
+    else:
+        yield lambda: next(iter(systems.in_topic(address)), None)
+
+
+@pytest.mark.parametrize("destination", SYSTEMS)
+@pytest.mark.parametrize("source", SYSTEMS)
+def test_a_message_arrives_with_its_headers_and_their_types(
+    systems: Systems, source: str, destination: str
+) -> None:
+    body = f"from {source} to {destination}: grüße".encode()
+    with _arrivals(systems, destination, _destination(source, destination)) as look:
+        _send(systems, source, _source(source, destination), body)
+        found: list[Seen] = []
+        eventually(lambda: (seen := look()) is not None and found.append(seen) is None, timeout_s=60)
+    assert found[0].body == body
+    assert {name: found[0].headers.get(name) for name in HEADERS} == HEADERS
+
+
+# --- bodies alone ---------------------------------------------------------------------------------------
+
+
+def test_excludeheaders_brings_the_body_alone_into_mq(systems: Systems) -> None:
+    systems.send_to_nats("raw.in", b"\xff\0 raw", {"Region": "EU"})
+    message = systems.get("RAW.IN")
+    assert message is not None
+    assert (message.body, dict(message.properties)) == (b"\xff\0 raw", {})
+
+
+def test_excludeheaders_brings_the_body_alone_out_of_mq(systems: Systems) -> None:
+    taken: list[Msg] = []
+
+    async def scenario(client: Client) -> None:
+        subscription = await client.subscribe("raw.out")
+        await client.flush()
+        systems.put(queue("RAW.OUT"), b"\xff\0 raw", {"n": Property(PropertyType.INT32, 1)})
+        taken.append(await subscription.next_msg(60))
+
+    systems.with_nats(scenario)
+    assert taken[0].data == b"\xff\0 raw"
+    assert set(taken[0].headers or {}) <= {"Nats-Msg-Id"}
+
+
+# --- the other connectors -------------------------------------------------------------------------------
+
+
+def test_what_is_published_in_mq_reaches_a_subject_as_a_bridge_message(systems: Systems) -> None:
+    taken: list[BridgeMessage] = []
+
+    async def scenario(client: Client) -> None:
+        subscription = await client.subscribe("published")
+        await client.flush()
+        systems.put(TopicTarget("dev/one"), b"news", {"n": Property(PropertyType.INT16, 7)})
+        taken.append(BridgeMessage.decode((await subscription.next_msg(60)).data))
+
+    systems.with_nats(scenario)
+    assert taken[0].body == b"news"
+    assert taken[0].get_int16_property("n") == 7
+    assert len(taken[0].header.msg_id) > 0
+
+
+def test_what_is_published_in_nats_reaches_the_subscribers_of_a_topic_string(systems: Systems) -> None:
+    connection = systems.mq.connect()
+    try:
+        source = connection.subscribe("dev/two")
+        message = BridgeMessage(b"news")
+        message.set_property("n", 7, PropertyType.INT8)
+        systems.send_to_nats("publish.it", message.encode())
+        found = source.get(60)
+        assert found is not None
+        assert (found.body, found.properties["n"]) == (b"news", Property(PropertyType.INT8, 7))
+    finally:
+        connection.disconnect()
+
+
+def test_a_queue_is_kept_in_a_stream(systems: Systems) -> None:
+    taken: list[bytes] = []
+    systems.put(queue("STORE"), b"keep me")
+
+    async def scenario(client: Client) -> None:
+        jetstream = client.jetstream()
+        deadline = time.monotonic() + 60
+        while not taken and time.monotonic() < deadline:
+            try:
+                stored = await jetstream.get_last_msg("stored", "stored")
+            except Exception:  # there is no stream, or nothing in it yet
+                time.sleep(0.1)
+            else:
+                taken.append(BridgeMessage.decode(stored.data or b"").body)
+
+    systems.with_nats(scenario)
+    assert taken == [b"keep me"]
+
+
+def test_a_stream_is_put_on_a_queue(systems: Systems) -> None:
+    systems.send_to_nats("kept", BridgeMessage(b"was kept").encode())
+    message = systems.get("KEPT", 60)
+    assert message is not None
+    assert message.body == b"was kept"
+
+
+# --- requests and replies -------------------------------------------------------------------------------
+
+
+@contextmanager
+def _responder(systems: Systems, asked: str) -> Iterator[None]:
+    """An MQ application that answers as MQ's manual says: to the reply queue, with MsgId as CorrelId."""
+    ended = threading.Event()
+
+    def answer() -> None:
+        connection = systems.mq.connect()
+        source = connection.open_queue(asked)
+        while not ended.is_set():
+            if request := source.get(0.1):
+                target = QueueTarget(request.descriptor.ReplyToQ, request.descriptor.ReplyToQMgr)
+                descriptor = Mqmd(CorrelId=request.descriptor.MsgId, MsgType=2)
+                connection.put(target, MqMessage(descriptor=descriptor, body=request.body[::-1]))
+            connection.commit()
+        connection.disconnect()
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(10)
+
+
+def test_a_nats_request_is_answered_by_an_mq_application(systems: Systems) -> None:
+    answers: list[bytes] = []
+
+    async def scenario(client: Client) -> None:
+        for number in range(3):
+            request = BridgeMessage(f"question {number}".encode()).encode()
+            answer = await client.request("ask", request, timeout=60)
+            answers.append(BridgeMessage.decode(answer.data).body)
+
+    with _responder(systems, "ASKED"):
+        systems.with_nats(scenario)
+    assert answers == [f"question {number}"[::-1].encode() for number in range(3)]
+
+
+def test_an_mq_request_is_answered_by_a_nats_application(systems: Systems) -> None:
+    async def scenario(client: Client) -> None:
+        async def answer(message: Msg) -> None:
+            request = BridgeMessage.decode(message.data)
+            reply = BridgeMessage(request.body[::-1])
+            reply.header.correl_id = request.header.msg_id
+            await message.respond(reply.encode())
+
+        await client.subscribe("requests", cb=answer)
+        await client.flush()
+        asked.append(
+            systems.put(queue("REQUESTS"), b"question", descriptor=Mqmd(ReplyToQ="ANSWERS", MsgType=1))
+        )
+        deadline = time.monotonic() + 60
+        while systems.mq.depth("ANSWERS") == 0 and time.monotonic() < deadline:
+            await client.flush()
+
+    asked: list[Mqmd] = []
+    systems.mq.define_queue("ANSWERS")
+    systems.with_nats(scenario)
+    answer = systems.get("ANSWERS")
+    assert answer is not None
+    assert answer.body == b"noitseuq"
+    assert answer.descriptor.CorrelId == asked[0].MsgId
+
+
+# --- watching it ----------------------------------------------------------------------------------------
+
+
+def test_every_connector_counts_what_went_through_it(systems: Systems) -> None:
+    systems.send_to_nats("raw.in", b"counted")
+    assert systems.get("RAW.IN") is not None
+
+    def counted() -> bool:
+        report = next(each for each in systems.edges.reports() if each.name == "raw-in")
+        return 0 < report.delivered.messages == report.taken.messages
+
+    eventually(counted, timeout_s=30)
+    reports = {each.name: each for each in systems.edges.reports()}
+    assert (reports["raw-in"].kind, reports["raw-in"].system) == ("connector", "nats→mq")
+    assert reports["raw-in"].connects == 1
+    assert reports["raw-in"].request_times_s
+    assert {each.kind for each in reports.values()} == {"connector", "intake", "route"}
+    assert systems.edges.problems == {}
