@@ -40,10 +40,10 @@ demo: setup ## 10,000 messages over three routes, poison among them, and where e
 	$(BIN)/python examples/demo.py
 
 test: setup $(VENV)/.peers lint types ## everything that must hold
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 unit: $(VENV)/.installed ## the tests that need no Spark and no network: seconds
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest --numprocesses 2 tests/unit
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
@@ -53,7 +53,7 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-bench: setup $(VENV)/.peers ## one benchmark (NAME=router|latency|codec|bridge_message)
+bench: setup $(VENV)/.peers ## one benchmark (NAME=router|latency|converters|codec|bridge_message|nats|ledger)
 	$(BIN)/python -m benches.$(NAME)
 
 fuzz: $(VENV)/.installed ## hundreds of thousands of malformed messages for the codecs

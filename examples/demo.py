@@ -1,10 +1,12 @@
 """10,000 messages over three routes, poison among them, and a table of what went where.
 
 Runs the bridge of ``quickstart.properties`` on an embedded Kafka in a temporary folder, and ends by itself.
+Half of the orders come over an embedded NATS.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
 import sys
 import tempfile
@@ -16,9 +18,14 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+import nats
 from isthmus.config import load
+from isthmus.edges.nats.translate import to_nats
+from isthmus.edges.service import EdgeService
 from isthmus.embedded.kafka import EmbeddedKafka
-from isthmus.journal.layout import Entry, Op
+from isthmus.embedded.nats import EmbeddedNats
+from isthmus.journal import layout
+from isthmus.journal.layout import Entry, Op, Record
 from isthmus.journal.writer import JournalWriter
 from isthmus.kafka import Kafka, read_topic
 from isthmus.message import Body, BodyKind, Header, Message
@@ -64,43 +71,67 @@ def make_message(number: int, dice: random.Random) -> tuple[str, Message]:
     )
 
 
+async def publish(url: str, messages: list[Message]) -> None:
+    """Send messages over NATS, with the types of their headers."""
+    async with await nats.connect(url) as client:
+        for message in track(messages, "sending over NATS", console=console):
+            record = Record(None, message.value, layout.encode_headers(message.headers))
+            outgoing = to_nats(message.id, message.address, record)
+            await client.publish(outgoing.subject, outgoing.payload, headers=dict(outgoing.headers))
+        await client.flush()
+
+
 def main() -> int:
     """Run the demonstration; 0 when every message went where it belongs."""
     dice, sent = random.Random(7), Counter[str]()
     with tempfile.TemporaryDirectory(prefix="isthmus-demo-") as folder:
-        settings = load(
-            Path(__file__).with_name("quickstart.properties"),
-            {"ISTHMUS_STATE_DIR": folder, "ISTHMUS_PIPELINE_REAL_TIME_BATCH": BATCH_S},
-        )
-        with console.status("starting the embedded Kafka"):
+        server = EmbeddedNats(Path(folder) / "nats")
+        with console.status("starting the embedded Kafka and NATS"):
             broker = EmbeddedKafka(Path(folder) / "kafka")
             broker.start()
+            server.start()
+        file = Path(folder) / "demo.properties"
+        file.write_text(
+            Path(__file__).with_name("quickstart.properties").read_text()
+            + f"nats.servers={server.url}\nnats.intake.orders.subject=orders\n"
+        )
+        settings = load(file, {"ISTHMUS_STATE_DIR": folder, "ISTHMUS_PIPELINE_REAL_TIME_BATCH": BATCH_S})
         try:
             kafka = Kafka(broker.bootstrap_servers)
             with console.status("starting Spark"):
                 pipeline = Pipeline(settings, kafka)
                 pipeline.start()
+            edges = EdgeService(settings, kafka)
+            edges.start()
+            over_nats = []
             with JournalWriter(kafka, settings.journal.topic) as writer:
                 for number in track(range(MESSAGES), "sending", console=console):
                     kind, message = make_message(number, dice)
                     sent[kind] += 1
-                    writer.write(Entry(Op.ADD, message))
+                    if number % 2 and kind.startswith("orders"):
+                        over_nats.append(message)
+                    else:
+                        writer.write(Entry(Op.ADD, message))
+            asyncio.run(publish(server.url, over_nats))
             with console.status("routing"):
                 deadline = time.monotonic() + 120
                 while sum(pipeline.metrics.outcomes.values()) < MESSAGES and time.monotonic() < deadline:
                     pipeline.poll()
+                    edges.poll()
                     time.sleep(0.1)
+            edges.stop()
             dead_letters = settings.routing.dead_letter_topic or ""
             topics = [*sorted({route.topic for route in settings.routes}), dead_letters]
             found = {topic: sum(1 for _ in read_topic(kafka, topic)) for topic in topics}
             outcomes = pipeline.metrics.outcomes
             pipeline.stop()
         finally:
+            server.stop()
             broker.stop()
 
     expected = {topic: sent[topic] for topic in topics[:-1]}
     expected[dead_letters] = sent["no key"] + sent["object message"]
-    table = Table(title=f"{MESSAGES} messages", title_justify="left")
+    table = Table(title=f"{MESSAGES} messages, {len(over_nats)} of them over NATS", title_justify="left")
     for column in ("where", "messages", "what"):
         table.add_column(column, justify="right" if column == "messages" else "left")
     for route in settings.routes:

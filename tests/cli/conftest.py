@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -30,14 +33,14 @@ def isthmus(*arguments: object, folder: Path, given: bytes = b"") -> subprocess.
 
 
 class Running:
-    """``isthmus run``, with what it printed."""
+    """``isthmus run``, or another command that goes on, with what it printed."""
 
-    def __init__(self, folder: Path, *arguments: object) -> None:
+    def __init__(self, folder: Path, *arguments: object, command: str = "run") -> None:
         self.folder = folder
         self.log = folder / "run.log"
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "isthmus", "run", *map(str, arguments)],
+                [sys.executable, "-m", "isthmus", command, *map(str, arguments)],
                 cwd=folder,
                 stdout=output,
                 stderr=output,
@@ -54,6 +57,15 @@ class Running:
             what=self.printed(),
         )
         assert self.process.poll() is None, self.printed()
+
+    def monitor(self, path: str) -> tuple[int, str]:
+        """What the monitor answers: status and text."""
+        found = re.search(r"monitor http://(\S+)", self.printed())
+        assert found
+        with closing(HTTPConnection(found[1], timeout=10)) as connection:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)

@@ -11,8 +11,9 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pytest
 from confluent_kafka import Producer
 from nats.aio.client import Client
 from tests.polling import eventually
@@ -29,7 +30,7 @@ from isthmus.embedded.nats import EmbeddedNats
 from isthmus.journal import layout
 from isthmus.journal.layout import Record
 from isthmus.kafka import Kafka, create_topics, read_topic
-from isthmus.message import Header
+from isthmus.message import Header, HeaderType
 from isthmus.pipeline.prepare import make_own_topics
 from isthmus.testing.queue_manager import MemoryQueueManager, shared_queue_manager
 
@@ -54,6 +55,52 @@ class Systems:
         producer = Producer(self.kafka.python_options())
         producer.produce(topic, key=b"k", value=body, headers=layout.encode_headers(headers))
         assert producer.flush(30) == 0
+
+    def send_over_amqp(self, address: str, body: str, headers: Mapping[str, Header]) -> None:
+        proton = pytest.importorskip("proton", reason="python-qpid-proton is not installed")
+        from proton.utils import BlockingConnection
+
+        types = {
+            HeaderType.BYTE: proton.byte,
+            HeaderType.SHORT: proton.short,
+            HeaderType.INT: proton.int32,
+            HeaderType.FLOAT: proton.float32,
+        }
+        properties = {
+            name: types.get(header.type, lambda value: value)(header.value)
+            for name, header in headers.items()
+        }
+        connection = BlockingConnection(f"amqp://127.0.0.1:{self.edges.amqp_ports[0]}", timeout=30)
+        try:
+            connection.create_sender(address).send(proton.Message(body, properties=properties))
+        finally:
+            connection.close()
+
+    def received_over_amqp(self, source: str) -> Seen:
+        """The next message of a source."""
+        proton = pytest.importorskip("proton", reason="python-qpid-proton is not installed")
+        from proton.utils import BlockingConnection
+
+        types = {
+            proton.byte: HeaderType.BYTE,
+            proton.short: HeaderType.SHORT,
+            proton.int32: HeaderType.INT,
+            int: HeaderType.LONG,
+            proton.float32: HeaderType.FLOAT,
+        }
+        connection = BlockingConnection(f"amqp://127.0.0.1:{self.edges.amqp_ports[0]}", timeout=60)
+        try:
+            receiver = connection.create_receiver(source)
+            message = receiver.receive(timeout=60)
+            receiver.accept()
+        finally:
+            connection.close()
+        body = message.body if isinstance(message.body, bytes) else str(message.body).encode()
+        headers = {
+            name: Header.of(_plain(value), types.get(type(value)))
+            for name, value in message.properties.items()
+        }
+        return Seen(body, headers)
 
     def send_to_nats(self, subject: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         async def publish(client: Client) -> None:
@@ -181,6 +228,16 @@ def running_bridge(
         finally:
             router.send_signal(signal.SIGTERM)
             router.wait(60)
+
+
+def _plain(value: object) -> Any:
+    """A value without proton's own type; its binary is a memoryview."""
+    if isinstance(value, bool):
+        return value
+    for plain in (int, float, str):
+        if isinstance(value, plain):
+            return plain(value)
+    return bytes(value) if isinstance(value, bytes | memoryview) else value
 
 
 def queue(name: str) -> QueueTarget:

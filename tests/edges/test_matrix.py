@@ -23,6 +23,8 @@ from isthmus.edges.mq.translate import PROPERTY_TYPES
 from isthmus.message import Header, HeaderType
 
 SYSTEMS = ("kafka", "nats", "mq")
+SYSTEMS_AND_AMQP = (*SYSTEMS, "amqp")
+"""AMQP clients receive what is in Kafka's topics: to them a route goes to a topic."""
 HEADERS = {
     "text": Header("grüß dich"),
     "flag": Header.of(True),
@@ -84,12 +86,13 @@ def _destination(source: str, system: str) -> str:
 
 
 def _configuration() -> str:
-    keys = {"kafka": "topic", "nats": "subject", "mq": "queue"}
+    keys = {"kafka": "topic", "nats": "subject", "mq": "queue", "amqp": "topic"}
     lines = ["nats.intake.all.subject=from-nats.*"]
-    lines += [f"mq.intake.{each}.queue={_source('mq', each)}" for each in SYSTEMS]
-    lines.append("routing.source.topics=" + ",".join(_source("kafka", each) for each in SYSTEMS))
-    for source in SYSTEMS:
-        for destination in SYSTEMS:
+    lines += [f"mq.intake.{each}.queue={_source('mq', each)}" for each in SYSTEMS_AND_AMQP]
+    lines.append("routing.source.topics=" + ",".join(_source("kafka", each) for each in SYSTEMS_AND_AMQP))
+    lines.append("amqp.port=0")
+    for source in SYSTEMS_AND_AMQP:
+        for destination in SYSTEMS_AND_AMQP:
             route = f"routes.{source}-{destination}"
             lines.append(f'{route}.predicate=msg.address=="{_source(source, destination)}"')
             lines.append(f"{route}.dest.{keys[destination]}={_destination(source, destination)}")
@@ -98,7 +101,11 @@ def _configuration() -> str:
 
 @pytest.fixture(scope="module")
 def systems(tmp_path_factory: pytest.TempPathFactory, kafka_servers: str) -> Iterator[Systems]:
-    topics = tuple(name for each in SYSTEMS for name in (_source("kafka", each), _destination(each, "kafka")))
+    topics = (
+        *(_source("kafka", each) for each in SYSTEMS_AND_AMQP),
+        *(_destination(each, "kafka") for each in SYSTEMS_AND_AMQP),
+        *(_destination(each, "amqp") for each in SYSTEMS_AND_AMQP),
+    )
     with running_bridge(tmp_path_factory.mktemp("matrix"), kafka_servers, _configuration(), topics) as found:
         yield found
 
@@ -110,6 +117,8 @@ def _send(systems: Systems, system: str, address: str, body: bytes) -> None:
         types = "".join(f"{name}={header.type};" for name, header in HEADERS.items())
         texts = {name: header.text for name, header in HEADERS.items()}
         systems.send_to_nats(address, body, {**texts, "Isthmus-Types": types})
+    elif system == "amqp":
+        systems.send_over_amqp(address, body.decode(), HEADERS)
     else:
         properties = {name: Property(PROPERTY_TYPES[each.type], each.value) for name, each in HEADERS.items()}
         systems.put(queue(address), body, properties)
@@ -123,12 +132,14 @@ def _arrivals(systems: Systems, system: str, address: str) -> Iterator[Callable[
             yield lambda: next(iter(seen()), None)
     elif system == "mq":
         yield lambda: systems.got(address)
+    elif system == "amqp":
+        yield lambda: systems.received_over_amqp(f"{address}/group.id/matrix")
     else:
         yield lambda: next(iter(systems.in_topic(address)), None)
 
 
-@pytest.mark.parametrize("destination", SYSTEMS)
-@pytest.mark.parametrize("source", SYSTEMS)
+@pytest.mark.parametrize("destination", SYSTEMS_AND_AMQP)
+@pytest.mark.parametrize("source", SYSTEMS_AND_AMQP)
 def test_a_message_arrives_with_its_headers_and_their_types(
     systems: Systems, source: str, destination: str
 ) -> None:
@@ -309,3 +320,19 @@ def test_every_connector_counts_what_went_through_it(systems: Systems) -> None:
     assert reports["raw-in"].request_times_s
     assert {each.kind for each in reports.values()} == {"connector", "intake", "route"}
     assert systems.edges.problems == {}
+
+
+def test_letters_wait_for_a_queue_manager_that_is_away_and_health_tells_of_it(systems: Systems) -> None:
+    systems.mq.stop()
+    try:
+        eventually(lambda: "the queue manager is away" in systems.edges.problems.values(), timeout_s=30)
+        systems.send_to_nats("raw.in", b"waits")
+        eventually(lambda: any(each.endswith("outbox.mq") for each in systems.edges.problems), timeout_s=30)
+    finally:
+        systems.mq.start()
+    message = systems.get("RAW.IN", 60)
+    assert message is not None
+    assert message.body == b"waits"
+    eventually(lambda: systems.edges.problems == {}, timeout_s=30)
+    reports = {each.name: each for each in systems.edges.reports()}
+    assert (reports["raw-out"].disconnects, reports["raw-out"].reconnects) == (1, 1)

@@ -12,7 +12,7 @@ from rich.console import Console
 from isthmus.cli.bridge import ConfigFile, connect, kafka_folder, read_settings
 from isthmus.cli.status import Show, status
 from isthmus.config import Settings
-from isthmus.errors import HardFailure
+from isthmus.errors import ConfigError, HardFailure
 
 if TYPE_CHECKING:
     from isthmus.edges.service import EdgeService
@@ -40,7 +40,14 @@ def pipeline(file: ConfigFile = None) -> None:
 
 def edge(file: ConfigFile = None) -> None:
     """Run only the edges of a bridge, which speak to NATS and MQ, on a Kafka that runs already."""
-    _Bridge(read_settings(file)).run(kafka=False, pipeline=False, edges=True)
+    from isthmus.edges.needs import needed
+
+    settings = read_settings(file)
+    if not needed(settings):
+        raise ConfigError(
+            "no edges: the configuration has no intakes, connectors or destinations beyond Kafka"
+        )
+    _Bridge(settings).run(kafka=False, pipeline=False, edges=True)
 
 
 class _Bridge:
@@ -152,6 +159,8 @@ class _Bridge:
         if self._router:
             facts |= {"routes": str(len(settings.routes)), "mode": settings.pipeline.mode}
         if self._edges:
+            if ports := self._edges.amqp_ports:
+                facts["amqp"] = ", ".join(f"{settings.amqp.host}:{port}" for port in ports)
             if settings.nats.servers:
                 servers = repr(settings.nats.shown_field("servers")) if not self._nats else self._nats.url
                 facts["nats"] = servers + (" (embedded)" if self._nats else "")

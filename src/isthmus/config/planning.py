@@ -79,16 +79,16 @@ class Plan:
     """The queue manager behind each outbox of the MQ edge."""
 
 
-def plan(connectors: Mapping[str, ConnectorSettings], mq: MqSettings) -> Plan:
+def plan(connectors: Mapping[str, ConnectorSettings], mq: MqSettings, subjects: Collection[str] = ()) -> Plan:
     """What the connectors come to, with ``mq`` for what they do not say of MQ.
 
-    Raises `ConfigError` for connectors that do not go together.
+    ``subjects`` are those that others take too. Raises `ConfigError` for connectors that do not go together.
     """
-    return _plan(connectors if isinstance(connectors, Group) else Group(connectors), mq)
+    return _plan(connectors if isinstance(connectors, Group) else Group(connectors), mq, tuple(subjects))
 
 
 @lru_cache(maxsize=16)
-def _plan(connectors: Group[ConnectorSettings], mq: MqSettings) -> Plan:
+def _plan(connectors: Group[ConnectorSettings], mq: MqSettings, subjects: tuple[str, ...]) -> Plan:
     sources = {id: _source(id, each) for id, each in connectors.items()}
     addresses = {
         id: source.address if isinstance(source, MqIntakeSettings) else source.subject
@@ -98,6 +98,7 @@ def _plan(connectors: Group[ConnectorSettings], mq: MqSettings) -> Plan:
         id
         for id, address in addresses.items()
         if any(overlap(address, other) for other_id, other in addresses.items() if other_id != id)
+        or (isinstance(sources[id], NatsIntakeSettings) and any(overlap(address, each) for each in subjects))
     }
     managers_of = {id: _manager(id, each, mq) for id, each in connectors.items()}
     intakes = [

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import PlainValidator, model_validator
 
 from isthmus.config import nats_values, values
+from isthmus.config.amqp import AmqpSettings, AmqpsSettings
 from isthmus.config.connectors import ConnectorSettings
 from isthmus.config.hidden import Hidden, Options
 from isthmus.config.mq import MqIntakeSettings, MqSettings, mq_target
@@ -166,6 +167,8 @@ class Settings(Section):
     routing: RoutingSettings = RoutingSettings()
     routes: Annotated[tuple[Route, ...], PlainValidator(tuple)] = ()
     """Those of the file, and behind them those that its connectors come to."""
+    amqp: AmqpSettings = AmqpSettings()
+    amqps: AmqpsSettings = AmqpsSettings()
     nats: NatsSettings = NatsSettings()
     nats_intakes: Annotated[Group[NatsIntakeSettings], PlainValidator(Group)] = Group()
     mq: MqSettings = MqSettings()
@@ -189,11 +192,16 @@ class Settings(Section):
     @property
     def plan(self) -> Plan:
         """What the connectors come to. Raises `ConfigError` for connectors that do not go together."""
-        return plan(self.connectors, self.mq)
+        return plan(self.connectors, self.mq, [each.subject for each in self.nats_intakes.values()])
 
     def outbox(self, edge: str) -> str:
         """The topic of what is to be delivered by an edge."""
         return self._named(f"outbox.{edge}")
+
+    @property
+    def listens_to_amqp(self) -> bool:
+        """Whether AMQP clients can connect: once any key says where or how."""
+        return bool(self.amqp.model_fields_set) or self.amqps.port is not None
 
     @property
     def uses_json(self) -> bool:

@@ -19,6 +19,7 @@ from isthmus.config.planning import REPLIES, TAG
 from isthmus.edges.contract import Delivery, Journal, Letter, Unreachable
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.forms import mq_forms, nats_forms, nats_mq
+from isthmus.edges.front_door import FrontDoor
 from isthmus.edges.journal import EdgeJournal, TaggedJournal
 from isthmus.edges.metered import Handed, MeteredDelivery
 from isthmus.edges.mq.client import MqClient, queue_manager
@@ -98,6 +99,7 @@ class Assembly:
         kept = settings.mq.reply_queue
         self._replies = replies_of(settings.connectors.values(), kept)
         self._nats = NatsClient(settings.nats, name=settings.bridge_id) if uses_nats(settings) else None
+        self.front_door = FrontDoor(settings, kafka, self._journal) if settings.listens_to_amqp else None
         self._takings = [*self._intakes()]
         self._sendings = [self._sending(name) for name in outboxes(settings)]
 
@@ -107,6 +109,8 @@ class Assembly:
         parts |= {each.topic: each.part for each in self._sendings}
         if self._nats is not None:
             parts["nats"] = _NatsConnection(self._nats)
+        if self.front_door is not None:
+            parts["amqp"] = self.front_door
         waiting = asyncio.create_task(self._tell_when_ready(ready))
         try:
             await run_together(parts, stop)
@@ -120,6 +124,8 @@ class Assembly:
             await self._journal.close()
 
     async def _tell_when_ready(self, ready: Callable[[], None]) -> None:
+        if self.front_door is not None:
+            await self.front_door.ready.wait()
         for each in self._takings:
             if isinstance(each.part, SubjectIntake | StreamIntake):
                 await each.part.ready.wait()
@@ -230,6 +236,8 @@ class Assembly:
         settings = self._settings
         routes = {route.name: route for route in settings.routes if route.destination is not None}
         found = [self._report(taking, routes.get(taking.name)) for taking in self._takings]
+        if self.front_door is not None:
+            found.append(self.front_door.report())
         joined = {report.name for report in found if report.kind == "connector"} | {REPLIES}
         return found + [self._route_report(route) for name, route in routes.items() if name not in joined]
 

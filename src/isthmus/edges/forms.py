@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from isthmus.codecs.bridge_message import BridgeMessage
-from isthmus.config.planning import PlannedRoute
+from isthmus.config.planning import TAG, PlannedRoute
 from isthmus.edges.mq.bridge import BRIDGE_FIELDS, to_bridge
 from isthmus.edges.mq.delivery import Form, body_form, bridge_form
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage
@@ -42,7 +42,8 @@ def nats_mq(replies: Replies) -> tuple[FromNats, ToNats]:
     def encode(message: Message) -> bytes:
         reply_to = message.headers.get("ReplyTo")
         channel = replies.channel(reply_to.text) if reply_to is not None else None
-        mq = from_headers(message.headers, message.value, now_ms=None)
+        headers = {name: header for name, header in message.headers.items() if name != TAG}
+        mq = from_headers(headers, message.value, now_ms=None)
         return to_bridge(mq, reply_to_channel=channel or "").encode()
 
     return nats_mq_form(encode, _decode)

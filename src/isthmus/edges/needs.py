@@ -15,7 +15,8 @@ def outboxes(settings: Settings) -> list[str]:
 
 def needed(settings: Settings) -> bool:
     """Whether a bridge has any edges."""
-    return bool(settings.nats_intakes or settings.mq_intakes or settings.plan.intakes or outboxes(settings))
+    intakes = settings.nats_intakes or settings.mq_intakes or settings.plan.intakes
+    return bool(intakes or outboxes(settings) or settings.listens_to_amqp)
 
 
 def uses_nats(settings: Settings) -> bool:

@@ -35,6 +35,7 @@ class EdgeService:
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
+        self._stopping = False
 
     def start(self) -> None:
         """Start, and wait a while until messages are taken. Raises `HardFailure` if that can never be."""
@@ -60,6 +61,12 @@ class EdgeService:
             return {"edges": str(self._failure)}
         return {"edges": "not started"} if self._assembly is None else self._assembly.problems()
 
+    @property
+    def amqp_ports(self) -> list[int]:
+        """The ports that AMQP clients connect to: without TLS first."""
+        door = None if self._assembly is None else self._assembly.front_door
+        return [] if door is None else door.ports
+
     def reports(self) -> list[PartReport]:
         """How every part stands."""
         return [] if self._assembly is None else self._assembly.reports()
@@ -69,6 +76,7 @@ class EdgeService:
         thread, self._thread = self._thread, None
         if thread is None:
             return
+        self._stopping = True
         if self._loop is not None and self._stop is not None and thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
         thread.join(STOP_S)
@@ -87,6 +95,8 @@ class EdgeService:
         writer = await loop.run_in_executor(None, JournalWriter, self._kafka, self._settings.journal.topic)
         self._assembly = Assembly(self._settings, self._kafka, writer)
         self._stop, self._loop = stop, loop
+        if self._stopping:
+            stop.set()
         await self._assembly.run(stop, self._ready.set)
 
     def __enter__(self) -> Self:

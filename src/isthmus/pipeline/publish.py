@@ -23,12 +23,13 @@ SOURCE_DEFAULTS = {
 }
 
 SINK_DEFAULTS = {
-    # Larger batches than Kafka's 16 KiB: fewer requests for the same records. A batch still leaves as soon
-    # as the line is free, so that a single message does not wait.
+    # Larger batches than Kafka's 16 KiB, and a moment to fill them: fewer requests for the same records.
     "batch.size": "262144",
-    "linger.ms": "1",
+    "linger.ms": "10",
     "buffer.memory": "67108864",
 }
+REAL_TIME_SINK = {"linger.ms": "1"}
+"""In real time no message waits for others."""
 
 
 def read_topics(spark: SparkSession, kafka: Kafka, topics: tuple[str, ...]) -> DataFrame:
@@ -49,8 +50,10 @@ def start_router(
 ) -> StreamingQuery:
     """Start routing, from where the checkpoint says."""
     topics = (plan.journal_topic, *plan.source_topics)
-    writer = kafka_sink(route(read_topics(spark, kafka, topics), plan), kafka, plan, checkpoint)
-    if settings.mode == "real-time" and not any(route.has_own_converter for route in plan.routes):
+    real_time = settings.mode == "real-time" and not any(route.has_own_converter for route in plan.routes)
+    records = route(read_topics(spark, kafka, topics), plan)
+    writer = kafka_sink(records, kafka, plan, checkpoint, real_time=real_time)
+    if real_time:
         # PySpark takes this argument; its annotations do not know it yet.
         writer = writer.trigger(realTime=f"{settings.batch_duration_s * 1000:.0f} milliseconds")  # type: ignore[call-overload]
     else:
@@ -58,11 +61,14 @@ def start_router(
     return writer.start()
 
 
-def kafka_sink(records: DataFrame, kafka: Kafka, plan: RoutingPlan, checkpoint: str) -> DataStreamWriter:
+def kafka_sink(
+    records: DataFrame, kafka: Kafka, plan: RoutingPlan, checkpoint: str, *, real_time: bool = False
+) -> DataStreamWriter:
     """Spark's Kafka sink, ready for a trigger."""
     # The plan has checked every record against its own topic's limit. The producer's one is for all topics.
     largest = max(plan.max_message_bytes.values(), default=1_048_576)
-    options = SINK_DEFAULTS | {"max.request.size": str(largest)} | kafka.java_options()
+    defaults = SINK_DEFAULTS | (REAL_TIME_SINK if real_time else {})
+    options = defaults | {"max.request.size": str(largest)} | kafka.java_options()
     return (
         records.writeStream.format("kafka")
         .queryName("router")

@@ -31,8 +31,10 @@ class QpidJms:
         command = ["javac", "-cp", self._classpath, "-d", str(folder), *map(str, HERE.glob("*.java"))]
         subprocess.run(command, check=True, timeout=120)
 
-    def start(self, url: str, what: str, address: str, count: int = 0, *login: str) -> subprocess.Popen[str]:
-        command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", self._classpath, "Sends"]
+    def start(
+        self, url: str, what: str, address: str, count: int = 0, *login: str, program: str = "Sends"
+    ) -> subprocess.Popen[str]:
+        command = ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", self._classpath, program]
         return subprocess.Popen(
             [*command, url, what, address, str(count), *login],
             stdout=subprocess.PIPE,
@@ -40,13 +42,15 @@ class QpidJms:
             text=True,
         )
 
-    def run(self, url: str, what: str, address: str, count: int = 0, *login: str) -> list[str]:
+    def run(
+        self, url: str, what: str, address: str, count: int = 0, *login: str, program: str = "Sends"
+    ) -> list[str]:
         """The lines that the program prints."""
-        with self.start(url, what, address, count, *login) as program:
+        with self.start(url, what, address, count, *login, program=program) as process:
             try:
-                output, _ = program.communicate(timeout=90)
+                output, _ = process.communicate(timeout=90)
             except subprocess.TimeoutExpired:
-                program.kill()
+                process.kill()
                 raise
             return output.splitlines()
 

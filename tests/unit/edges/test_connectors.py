@@ -322,3 +322,11 @@ def test_a_request_whose_queue_manager_was_filled_in_by_mq_finds_its_subject() -
     assert replies_of([unnamed]).subject("Q@QM1") == "s"
     channel = ConnectorSettings.model_validate({"type": "Stan2Queue", "queue": "Q", "channel": "c"})
     assert replies_of([channel]).channel("Q@QM1") == "c"
+
+
+def test_a_subject_that_an_intake_takes_too_is_told_apart_by_a_tag() -> None:
+    connectors = {"c": connector("NATS2Queue", queue="Q", subject="orders.eu")}
+    [intake] = plan_connectors(connectors, MqSettings(), ["orders.>"]).intakes
+    assert intake.tag == "c"
+    [intake] = plan_connectors(connectors, MqSettings(), ["events"]).intakes
+    assert intake.tag is None

@@ -23,7 +23,7 @@ from isthmus.edges.amqp.settings import AmqpSettings, AmqpsSettings
 from isthmus.edges.amqp.users import User, Users
 from isthmus.edges.amqp.visitor import Visitor
 
-CAPABILITIES: Final = ("ANONYMOUS-RELAY",)
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS")
 
 TICK_S: Final = 0.5
 """How often heartbeats are seen to."""

@@ -1,4 +1,4 @@
-"""The filters of a receiver's source: the partition and offset to read from.
+"""The filters of a receiver's source: the partition and offset to read from, and the selector of JMS.
 
 Their names are ``io.strimzi:partition-filter:int`` and ``io.strimzi:offset-filter:long``. Any integer type is
 taken, the unsigned spellings of the names, and ``isthmus:`` in place of the prefix.
@@ -11,10 +11,13 @@ from typing import Any, Final, NamedTuple
 
 from isthmus.codecs.amqp import Described
 from isthmus.edges.amqp.ports import ERROR_PREFIX, Refused
-from isthmus.edges.amqp.protocol.conditions import NOT_IMPLEMENTED
+from isthmus.edges.amqp.protocol.conditions import INVALID_FIELD, NOT_IMPLEMENTED
+from isthmus.edges.amqp.receivers.selector import Selector, SelectorError
 
 _PREFIXES: Final = (ERROR_PREFIX, "isthmus:")
-_PARTITION: Final = tuple(f"{prefix}partition-filter:{kind}" for prefix in _PREFIXES for kind in ("int", "uint"))
+_PARTITION: Final = tuple(
+    f"{prefix}partition-filter:{kind}" for prefix in _PREFIXES for kind in ("int", "uint")
+)
 _OFFSET: Final = tuple(f"{prefix}offset-filter:{kind}" for prefix in _PREFIXES for kind in ("long", "ulong"))
 
 WRONG_PARTITION_FILTER: Final = f"{ERROR_PREFIX}wrong-partition-filter"
@@ -27,7 +30,7 @@ NO_LOCAL: Final = ("apache.org:no-local-filter:list", 0x0000_468C_0000_0003)
 
 
 class Position(NamedTuple):
-    """Where to read: a partition, and the offset to begin with. None: as the group's assignment, or commits."""
+    """Where to read: a partition, and the offset to begin with. None: as the group has it."""
 
     partition: int | None = None
     offset: int | None = None
@@ -37,6 +40,7 @@ class Filters(NamedTuple):
     """What a source's filters ask for."""
 
     position: Position = Position()
+    selector: Selector | None = None
     honoured: dict[Any, Any] | None = None
     """Those that are obeyed, as they came: what the client is answered."""
 
@@ -47,15 +51,22 @@ def filters_of(filters: Mapping[Any, Any] | None) -> Filters:
         return Filters()
     partition, offset = _find(filters, _PARTITION), _find(filters, _OFFSET)
     _check(None if partition is None else filters[partition], None if offset is None else filters[offset])
-    refused = [name for name, value in filters.items() if _is(SELECTOR, name, value) or _is(NO_LOCAL, name, value)]
-    if refused:
-        raise Refused(NOT_IMPLEMENTED, f"there are no selectors here, nor no-local: {refused[0]!s:.100}")
+    if any(_is(NO_LOCAL, name, value) for name, value in filters.items()):
+        raise Refused(NOT_IMPLEMENTED, "no-local: a record does not say over which connection it was sent")
+    selector = next((name for name, value in filters.items() if _is(SELECTOR, name, value)), None)
     position = Position(
         None if partition is None else int(_bare(filters[partition])),
         None if offset is None else int(_bare(filters[offset])),
     )
-    honoured = {name: filters[name] for name in (partition, offset) if name is not None}
-    return Filters(position, honoured or None)
+    honoured = {name: filters[name] for name in (partition, offset, selector) if name is not None}
+    return Filters(position, None if selector is None else _select(filters[selector]), honoured or None)
+
+
+def _select(text: object) -> Selector:
+    try:
+        return Selector(str(_bare(text)))
+    except SelectorError as error:
+        raise Refused(INVALID_FIELD, str(error)) from None
 
 
 def _check(partition: object, offset: object) -> None:

@@ -1,7 +1,7 @@
 """How far a partition may be committed: up to the first record that is not settled.
 
 Kafka remembers one offset for a partition, while a receiver settles in any order. What is settled behind a
-record that is not waits for it: with 0 to 3 taken, 2 and 3 commit nothing, then 0 commits 1, then 1 commits 4.
+record that is not waits for it: of 0 to 3, 2 and 3 commit nothing, then 0 commits 1, and 1 commits 4.
 """
 
 from __future__ import annotations

@@ -1,0 +1,149 @@
+"""What the front door asks of Kafka for receivers: topics, partitions, and what groups have committed.
+
+Every call blocks for as long as Kafka takes to answer, and raises `HardFailure` if it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Final, TypeVar
+
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    ResourceType,
+)
+
+from isthmus.config import values
+from isthmus.edges.amqp.ports import Refused
+from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
+from isthmus.errors import HardFailure
+from isthmus.kafka import QUIET, REQUEST_TIMEOUT_S, Kafka, create_topics
+
+T = TypeVar("T")
+_GONE: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.NON_EMPTY_GROUP)
+
+
+class Groups:
+    """Asks and tells Kafka."""
+
+    def __init__(self, kafka: Kafka, *, auto_create: bool, partitions: int) -> None:
+        self._kafka = kafka
+        self._auto_create = auto_create
+        self._partitions = partitions
+        self._admin = kafka.admin()  # one for as long as this lives: answers end with it
+        self._queues: set[str] = set()
+
+    def partitions(self, topic: str) -> list[int]:
+        """The partitions of a topic, which is made where that is allowed. Raises `Refused` without one."""
+        try:
+            values.topic_name(topic)
+        except ValueError as error:
+            raise Refused(NOT_FOUND, f"no topic can have the name {topic!r:.300}: {error}") from None
+        known = self._known()
+        if topic not in known:
+            if not self._auto_create:
+                raise Refused(NOT_FOUND, f"there is no topic {topic}")
+            self.create(topic, self._partitions)
+            known = self._known()
+        return known[topic]
+
+    def create(self, topic: str, partitions: int) -> None:
+        """Make a topic."""
+        create_topics(self._kafka, [topic], partitions)
+
+    def delete_topic(self, topic: str) -> None:
+        """Remove a topic."""
+        _answer(self._admin.delete_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[topic])
+
+    def ends(self, topic: str, partitions: list[int]) -> list[TopicPartition]:
+        """Where each partition ends now."""
+        consumer = Consumer({**self._kafka.python_options(), "group.id": "isthmus-reader"}, logger=QUIET)
+        try:
+            return _ask(lambda: _ends(consumer, topic, partitions))
+        finally:
+            consumer.close()
+
+    def begin(self, topic: str, partitions: list[int], group: str) -> None:
+        """Have a new group begin where the topic ends now; one that has begun goes on where it is."""
+        options = {**self._kafka.python_options(), "group.id": group, "enable.auto.commit": False}
+        consumer = Consumer(options, logger=QUIET)
+
+        def begin() -> None:
+            places = [TopicPartition(topic, partition) for partition in partitions]
+            committed = consumer.committed(places, timeout=REQUEST_TIMEOUT_S)
+            new = [place.partition for place in committed if place.offset < 0]
+            if new:
+                consumer.commit(offsets=_ends(consumer, topic, new), asynchronous=False)
+
+        try:
+            _ask(begin)
+        finally:
+            consumer.close()
+
+    def topic_of(self, group: str) -> str | None:
+        """The topic that a group has committed offsets of."""
+        request = [ConsumerGroupTopicPartitions(group)]
+        answer = self._admin.list_consumer_group_offsets(request, request_timeout=REQUEST_TIMEOUT_S)
+        found = _answer(answer[group])
+        places = [] if found is None else found.topic_partitions or []
+        return next((place.topic for place in places if place.offset >= 0), None)
+
+    def delete(self, group: str) -> None:
+        """Forget a group that nobody is in any more."""
+        _answer(self._admin.delete_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group], _GONE)
+
+    def begin_queue(self, group: str) -> None:
+        """Have a share group begin at the beginning: what was sent before anybody received is there, too."""
+        if group in self._queues:
+            return
+        entry = ConfigEntry(
+            "share.auto.offset.reset",
+            "earliest",
+            source=ConfigSource.DYNAMIC_TOPIC_CONFIG,
+            incremental_operation=AlterConfigOpType.SET,
+        )
+        resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
+        answer = self._admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
+        _answer(answer[resource])
+        self._queues.add(group)
+
+    def _known(self) -> dict[str, list[int]]:
+        topics = _ask(lambda: self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
+        return {name: sorted(topic.partitions) for name, topic in topics.items()}
+
+
+def _ends(consumer: Consumer, topic: str, partitions: list[int]) -> list[TopicPartition]:
+    places = []
+    for partition in partitions:
+        place = TopicPartition(topic, partition)
+        _, place.offset = consumer.get_watermark_offsets(place, timeout=REQUEST_TIMEOUT_S)
+        places.append(place)
+    return places
+
+
+def _ask(question: Callable[[], T]) -> T:
+    try:
+        return question()
+    except KafkaException as error:
+        raise _refusal(error) from error
+
+
+def _answer(future: Future[T], fine: tuple[int, ...] = ()) -> T | None:
+    try:
+        return future.result()
+    except KafkaException as error:
+        if error.args[0].code() in fine:
+            return None
+        raise _refusal(error) from error
+
+
+def _refusal(error: KafkaException) -> HardFailure:
+    return HardFailure(
+        f"Kafka does not do what a receiver needs: {error.args[0].str()}",
+        remedy="check that the brokers are up, and what the bridge's user may do",
+    )

@@ -1,0 +1,94 @@
+"""The AMQP server as a part of a bridge: what senders send goes to the journal, receivers read topics."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+
+from isthmus.config import Settings
+from isthmus.converters import MessageConverter, converter
+from isthmus.edges.amqp.addresses import KafkaAddresses
+from isthmus.edges.amqp.receivers import KafkaOutlets
+from isthmus.edges.amqp.server import AmqpServer
+from isthmus.edges.amqp.settings import AmqpSettings, AmqpsSettings
+from isthmus.edges.amqp.users import Users
+from isthmus.edges.journal import EdgeJournal
+from isthmus.errors import HardFailure
+from isthmus.kafka import Kafka, describe
+from isthmus.telemetry.parts import Flow, PartReport
+
+LARGEST_BYTES = 16 * 2**20
+"""What the journal's writer takes, where its topic sets no limit that can be read."""
+
+
+class FrontDoor:
+    """Takes AMQP connections, from `run` until that is cancelled."""
+
+    def __init__(self, settings: Settings, kafka: Kafka, journal: EdgeJournal) -> None:
+        self.ready = asyncio.Event()
+        self._where = f"{settings.amqp.host}:{settings.amqp.port}"
+        users = settings.amqp.users_file
+        auto_create = settings.amqp.auto_create
+        auto_create = settings.kafka.embedded if auto_create is None else auto_create
+        self._server = AmqpServer(
+            AmqpSettings(**dict(settings.amqp)),
+            AmqpsSettings(**dict(settings.amqps)),
+            journal=journal,
+            addresses=KafkaAddresses(
+                kafka,
+                settings.all_routes,
+                direct=settings.message_convert is not None,
+                auto_create=auto_create,
+            ),
+            outlets=KafkaOutlets(kafka, partial(_converter, settings), auto_create=auto_create),
+            max_message_size=_largest(settings, kafka),
+            container_id=settings.bridge_id,
+            users=Users.read(Path(users)) if users else None,
+            as_json=settings.uses_json,
+        )
+
+    @property
+    def ports(self) -> list[int]:
+        """The ports that it listens on: without TLS first."""
+        return self._server.ports
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises `HardFailure` when it cannot listen."""
+        try:
+            await self._server.start()
+        except OSError as error:
+            raise HardFailure(
+                f"the AMQP server cannot listen on {self._where}: {error.strerror}",
+                remedy="set amqp.host and amqp.port; port 0 takes any that is free",
+            ) from None
+        self.ready.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self._server.close()
+
+    def report(self) -> PartReport:
+        """How it stands."""
+        stats = self._server.stats
+        return PartReport(
+            name="amqp",
+            kind="intake",
+            system="amqp",
+            connected=self.ready.is_set(),
+            taken=Flow(stats.accepted),
+            dead_letters=stats.rejected,
+        )
+
+
+def _converter(settings: Settings, topic: str) -> MessageConverter:
+    """How the records of a topic are read: as the route wrote them that writes there."""
+    for route in settings.routes:
+        if route.topic == topic:
+            return converter(route.convert)
+    return converter(settings.message_convert or "jms")
+
+
+def _largest(settings: Settings, kafka: Kafka) -> int:
+    journal = describe(kafka, [settings.journal.topic]).get(settings.journal.topic)
+    return min(journal.max_message_bytes or LARGEST_BYTES, LARGEST_BYTES) if journal else LARGEST_BYTES

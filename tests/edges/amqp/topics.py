@@ -1,0 +1,52 @@
+"""Kafka's side of a receiver's test: records to be received, and what a group has committed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from tests.edges.amqp.conftest import KafkaDoor
+
+from isthmus.converters import MessageConverter, converter
+from isthmus.edges.amqp.receivers import KafkaOutlets
+from isthmus.edges.amqp.receivers.outlet import Undeliverable, skip
+from isthmus.kafka import QUIET, Kafka, create_topics
+
+
+def new_topic(servers: str, partitions: int = 1) -> str:
+    name = f"records-{uuid.uuid4().hex[:8]}"
+    create_topics(Kafka(servers), [name], partitions)
+    return name
+
+
+def publish(servers: str, topic: str, values: Iterable[str | bytes | None], partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": servers}, logger=QUIET)
+    for value in values:
+        producer.produce(topic, value, partition=partition)
+    assert producer.flush(20) == 0
+
+
+def committed(servers: str, topic: str, group: str, partition: int = 0) -> int:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group}, logger=QUIET)
+    try:
+        return consumer.committed([TopicPartition(topic, partition)], timeout=10)[0].offset
+    finally:
+        consumer.close()
+
+
+@contextmanager
+def receiving_door(
+    servers: str,
+    convert: str | MessageConverter = "default",
+    *,
+    undeliverable: Undeliverable = skip,
+    auto_create: bool = True,
+) -> Iterator[KafkaDoor]:
+    made = converter(convert) if isinstance(convert, str) else convert
+    outlets = KafkaOutlets(
+        Kafka(servers), lambda _: made, undeliverable=undeliverable, auto_create=auto_create, partitions=1
+    )
+    with KafkaDoor(servers, outlets=outlets) as door:
+        yield door

@@ -1,0 +1,58 @@
+"""The panel of a running bridge."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from isthmus import kafka as kafka_module
+from isthmus.cli.status import status
+from isthmus.config import Settings
+from isthmus.kafka import Kafka
+from isthmus.routing.predicate import parse
+from isthmus.routing.route import Route
+from isthmus.telemetry.metrics import RouterMetrics
+from isthmus.telemetry.parts import Flow, PartReport
+
+SETTINGS = Settings(bridge_id="b", routes=(Route("orders", parse("msg.address==a"), "t"),))
+PARTS = [
+    PartReport(name="in", kind="intake", system="nats", connected=True, taken=Flow(7, 70)),
+    PartReport(name="c", kind="connector", system="mq→nats", connected=False, dead_letters=3),
+]
+
+
+@pytest.fixture(autouse=True)
+def counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_module, "count_records", lambda _, topics: dict.fromkeys(topics, 5))
+
+
+def shown(metrics: RouterMetrics, parts: list[PartReport], *, terminal: bool) -> str:
+    output = io.StringIO()
+    console = Console(file=output, force_terminal=terminal, width=120, no_color=True)
+    with status(console, SETTINGS, Kafka("h:1"), metrics, {"bridge": "b"}, lambda: parts) as show:
+        show()
+        return output.getvalue()
+
+
+def test_the_panel_shows_every_part_with_its_state() -> None:
+    lines = shown(RouterMetrics("b", ["orders"]), PARTS, terminal=True).splitlines()
+    [intake] = [line for line in lines if line.startswith("intake in")]
+    [connector] = [line for line in lines if line.startswith("connector c")]
+    assert intake.split() == ["intake", "in", "nats", "connected", "7", "0", "0"]
+    assert connector.split() == ["connector", "c", "mq→nats", "away", "0", "0", "3"]
+
+
+def test_the_panel_of_a_bridge_without_edges_has_no_parts() -> None:
+    assert "system" not in shown(RouterMetrics("b", ["orders"]), [], terminal=True)
+
+
+def test_the_panel_of_edges_alone_shows_no_counts_of_a_router() -> None:
+    panel = shown(RouterMetrics("b", []), PARTS, terminal=True)
+    assert "intake in" in panel
+    assert "orders" not in panel
+
+
+def test_elsewhere_a_line_says_that_it_is_ready() -> None:
+    assert shown(RouterMetrics("b", ["orders"]), PARTS, terminal=False).startswith("ready: bridge b\n")

@@ -1,0 +1,80 @@
+"""The partition and offset filters of a receiver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from isthmus.codecs.amqp import Described, Int, Symbol, UInt, ULong
+from isthmus.edges.amqp.ports import Refused
+from isthmus.edges.amqp.receivers.filters import Filters, Position, filters_of
+
+PARTITION = Symbol("io.strimzi:partition-filter:int")
+OFFSET = Symbol("io.strimzi:offset-filter:long")
+
+
+@pytest.mark.parametrize("none", [None, {}, {Symbol("else"): 3}, {PARTITION: None}])
+def test_without_filters_the_group_decides(none: dict[Any, Any] | None) -> None:
+    assert filters_of(none) == Filters()
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset"),
+    [
+        ("io.strimzi:partition-filter:int", "io.strimzi:offset-filter:long"),
+        ("io.strimzi:partition-filter:uint", "io.strimzi:offset-filter:ulong"),
+        ("isthmus:partition-filter:int", "isthmus:offset-filter:long"),
+        ("isthmus:partition-filter:uint", "isthmus:offset-filter:ulong"),
+    ],
+)
+def test_every_spelling_is_understood(partition: str, offset: str) -> None:
+    given = {Symbol(partition): UInt(3), Symbol(offset): Int(7)}
+    assert filters_of(given) == Filters(Position(3, 7), None, given)
+
+
+def test_a_filter_may_be_a_described_value() -> None:
+    given = {PARTITION: Described(PARTITION, Int(2)), OFFSET: Described(OFFSET, ULong(9))}
+    assert filters_of(given).position == Position(2, 9)
+
+
+def test_filters_that_nobody_knows_are_not_granted() -> None:
+    assert filters_of({PARTITION: Int(1), Symbol("else"): 3}).honoured == {PARTITION: Int(1)}
+
+
+@pytest.mark.parametrize(
+    ("given", "condition"),
+    [
+        ({PARTITION: "1", OFFSET: "2"}, "io.strimzi:wrong-partition-filter"),
+        ({PARTITION: True}, "io.strimzi:wrong-partition-filter"),
+        ({PARTITION: Int(-1), OFFSET: "2"}, "io.strimzi:wrong-offset-filter"),
+        ({OFFSET: "2"}, "io.strimzi:wrong-offset-filter"),
+        ({OFFSET: Int(-2)}, "io.strimzi:no-partition-filter"),
+        ({PARTITION: Int(-1)}, "io.strimzi:wrong-filter"),
+        ({PARTITION: Int(1), OFFSET: Int(-2)}, "io.strimzi:wrong-filter"),
+    ],
+)
+def test_wrong_filters_are_refused_in_a_fixed_order(given: dict[Any, Any], condition: str) -> None:
+    with pytest.raises(Refused) as refused:
+        filters_of(given)
+    assert refused.value.condition == condition
+
+
+def test_a_selector_is_granted_as_it_came() -> None:
+    given = {Symbol("jms-selector"): Described(Symbol("apache.org:selector-filter:string"), "a = 1")}
+    filters = filters_of(given)
+    assert filters.selector is not None
+    assert filters.honoured == given
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "value", "condition"),
+    [
+        (ULong(0x0000468C00000004), "a =", "amqp:invalid-field"),
+        (Symbol("apache.org:no-local-filter:list"), [], "amqp:not-implemented"),
+    ],
+)
+def test_what_cannot_be_obeyed_is_refused(descriptor: object, value: object, condition: str) -> None:
+    with pytest.raises(Refused) as refused:
+        filters_of({Symbol("any"): Described(descriptor, value)})
+    assert refused.value.condition == condition

@@ -1,0 +1,89 @@
+"""JMS selectors."""
+
+from __future__ import annotations
+
+import pytest
+
+from isthmus.codecs.amqp import AmqpMessage, Int, MessageHeader, MessageProperties
+from isthmus.edges.amqp.receivers.selector import Selector, SelectorError
+
+MESSAGE = AmqpMessage(
+    header=MessageHeader(durable=True, priority=7),
+    properties=MessageProperties(message_id="ID:1", subject="order", correlation_id="c"),
+    application_properties={
+        "region": "EU", "amount": Int(15), "price": 2.5, "urgent": True, "raw": b"x", "pct": "10%",
+        "it": "it's",
+    },
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "region = 'EU'",
+        "region <> 'US' AND amount > 10",
+        "amount BETWEEN 15 AND 20 and not amount between 16 and 20",
+        "amount NOT BETWEEN 1 AND 2",
+        "region IN ('US', 'EU') AND region NOT IN ('US')",
+        "region LIKE 'E_' AND region like 'E%' AND region NOT LIKE 'U%'",
+        "pct LIKE '10!%' ESCAPE '!'",
+        "it = 'it''s'",
+        "missing IS NULL AND region IS NOT NULL",
+        "urgent AND urgent = TRUE AND NOT urgent = FALSE",
+        "amount * 2 + 1 = 31 AND -amount = 0 - 15 AND amount / 2 = 7",
+        "price * 2 = 5 AND price < 3e0 AND price >= 2.5d",
+        "amount = 0xF AND amount = 15L",
+        "JMSPriority > 4 AND JMSDeliveryMode = 'PERSISTENT' AND JMSType = 'order' AND JMSMessageID = 'ID:1'",
+        "region = 'US' OR amount = 15 AND urgent",
+        "(region = 'US' OR amount = 15) AND urgent",
+        "missing = 1 OR urgent",
+        "kafka_partition IS NULL",
+    ],
+)
+def test_what_is_true_is_wanted(text: str) -> None:
+    assert Selector(text).wants(MESSAGE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "region = 'US'",
+        "missing = 1",
+        "missing <> 1",
+        "NOT missing = 1",
+        "NOT (missing = 1 AND urgent)",
+        "missing BETWEEN 1 AND 2",
+        "missing NOT BETWEEN 1 AND 2",
+        "missing IN ('a')",
+        "missing NOT IN ('a')",
+        "missing NOT LIKE 'a'",
+        "region = 1",
+        "region > 'A'",
+        "urgent = 1",
+        "amount = '15'",
+        "amount / 0 = 1",
+        "NOT amount / 0 = 1",
+        "region + 1 = 2",
+        "raw = 'x'",
+        "region",
+        "amount",
+        "pct LIKE '10!%x' ESCAPE '!'",
+    ],
+)
+def test_what_is_false_or_unknown_is_not_wanted(text: str) -> None:
+    assert not Selector(text).wants(MESSAGE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "region =", "region = 'EU", "= 1", "a b", "region IN ()", "a = 1 AND", "a LIKE 'b' ESCAPE 'cd'",
+     "(" * 60 + "a" + ")" * 60, "a = 1" + " OR a = 1" * 2000],
+)  # fmt: skip
+def test_what_is_no_selector_is_refused(text: str) -> None:
+    with pytest.raises(SelectorError):
+        Selector(text)
+
+
+def test_words_are_known_in_any_case_and_names_may_begin_like_them() -> None:
+    message = AmqpMessage(application_properties={"order_id": 1, "inside": 2, "nothing": 3})
+    assert Selector("order_id = 1 aNd inside = 2 And nOt nothing = 4").wants(message)
