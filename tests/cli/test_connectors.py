@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from nats.aio.msg import Msg
 from tests.cli.conftest import Running, isthmus
+from tests.polling import eventually
 
 import nats
 from isthmus import BridgeMessage
@@ -59,6 +60,22 @@ def test_an_alarm_is_published_again_with_its_headers(example: Running) -> None:
     seen = published_and_seen(example, "events.fire", b"hot", "alarms", severity="4", room="7")
     assert seen.data == b"hot"
     assert (seen.headers or {})["room"] == "7"
+
+
+def test_what_is_no_bridge_message_is_a_dead_letter_of_its_connector(example: Running) -> None:
+    published_and_seen(example, "orders", b"poison", "orders")
+
+    def dead_letters() -> list[dict[str, object]]:
+        done = isthmus("receive", "-t", "connectors-dead-letters", "--json", EXAMPLE, folder=example.folder)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    eventually(dead_letters, timeout_s=60)
+    [letter] = dead_letters()
+    headers = dict(letter["headers"])  # type: ignore[call-overload]
+    assert letter["value"] == "poison"
+    assert (headers["isthmus.error.code"], headers["isthmus.error.route"]) == ("malformed", "orders")
+    assert (headers["isthmus.destination"], headers["jmsbridge.origin"]) == ("ORDERS", "connectors")
+    assert headers["isthmus.id"].startswith("isthmus.connectors.journal:")
 
 
 def test_the_monitor_tells_of_every_connector(example: Running) -> None:

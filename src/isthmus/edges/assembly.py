@@ -99,7 +99,11 @@ class Assembly:
         kept = settings.mq.reply_queue
         self._replies = replies_of(settings.connectors.values(), kept)
         self._nats = NatsClient(settings.nats, name=settings.bridge_id) if uses_nats(settings) else None
-        self.front_door = FrontDoor(settings, kafka, self._journal) if settings.listens_to_amqp else None
+        self.front_door = (
+            FrontDoor(settings, kafka, self._journal, self._dead_letters)
+            if settings.listens_to_amqp
+            else None
+        )
         self._takings = [*self._intakes()]
         self._sendings = [self._sending(name) for name in outboxes(settings)]
 

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
 from isthmus.config import Settings
+from isthmus.converters import ReceivedRecord
 from isthmus.edges.contract import Letter
 from isthmus.errors import EncodeError, HardFailure, SoftFailure
 from isthmus.journal import layout
@@ -58,6 +59,13 @@ class EdgeDeadLetters:
         policy = route.on_error if route is not None and route.on_error is not None else self._policy
         name = route.name if route is not None else ""
         await self._keep(letter.record._replace(headers=headers), failure, policy, letter.destination, name)
+
+    async def received(self, record: ReceivedRecord, failure: SoftFailure) -> None:
+        """Keep a record that no receiver takes. What a client rejects never ends the bridge."""
+        policy = OnError.SKIP if self._policy is OnError.STOP else self._policy
+        place = layout.stable_id(record.topic, record.partition, record.offset)
+        headers = [*record.headers, (layout.STABLE_ID, place.encode())]
+        await self._keep(Record(record.key, record.value, headers), failure, policy, place)
 
     async def _keep(
         self, record: Record, failure: SoftFailure, policy: OnError, where: str, route: str = ""

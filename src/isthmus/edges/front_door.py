@@ -13,6 +13,7 @@ from isthmus.edges.amqp.receivers import KafkaOutlets
 from isthmus.edges.amqp.server import AmqpServer
 from isthmus.edges.amqp.settings import AmqpSettings, AmqpsSettings
 from isthmus.edges.amqp.users import Users
+from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import HardFailure
 from isthmus.kafka import Kafka, describe
@@ -25,7 +26,9 @@ LARGEST_BYTES = 16 * 2**20
 class FrontDoor:
     """Takes AMQP connections, from `run` until that is cancelled."""
 
-    def __init__(self, settings: Settings, kafka: Kafka, journal: EdgeJournal) -> None:
+    def __init__(
+        self, settings: Settings, kafka: Kafka, journal: EdgeJournal, dead_letters: EdgeDeadLetters
+    ) -> None:
         self.ready = asyncio.Event()
         self._where = f"{settings.amqp.host}:{settings.amqp.port}"
         users = settings.amqp.users_file
@@ -41,7 +44,12 @@ class FrontDoor:
                 direct=settings.message_convert is not None,
                 auto_create=auto_create,
             ),
-            outlets=KafkaOutlets(kafka, partial(_converter, settings), auto_create=auto_create),
+            outlets=KafkaOutlets(
+                kafka,
+                partial(_converter, settings),
+                auto_create=auto_create,
+                undeliverable=dead_letters.received,
+            ),
             max_message_size=_largest(settings, kafka),
             container_id=settings.bridge_id,
             users=Users.read(Path(users)) if users else None,

@@ -88,7 +88,7 @@ def test_a_transaction_that_is_rolled_back_gets_its_message_again(jms: Jms, kafk
     assert jms.run("queue", topic, 1) == ["ready", "b", "done"]
 
 
-def test_an_empty_queue_says_at_once_that_there_is_nothing(jms: Jms, kafka_servers: str) -> None:
+def test_an_empty_queue_says_that_there_is_nothing(jms: Jms, kafka_servers: str) -> None:
     assert jms.run("no-wait", new_topic(kafka_servers)) == ["nothing", "done"]
 
 

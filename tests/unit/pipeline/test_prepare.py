@@ -144,3 +144,21 @@ def test_every_topic_is_made_in_the_embedded_kafka(created: Created) -> None:
     assert set(created) == set(FACTS)
     assert created["j"][0] == 8
     assert created["t1"][0] == EMBEDDED_PARTITIONS
+
+
+def test_outboxes_are_made_like_the_journal(created: Created, monkeypatch: pytest.MonkeyPatch) -> None:
+    outbox = "isthmus.b.outbox.nats"
+    route = Route("out", parse("msg.address==c"), outbox, destination="orders")
+    settings = SETTINGS.model_copy(update={"routes": (*ROUTES, route)})
+    facts = FACTS | {outbox: USABLE}
+    there = set(FACTS) - {"j"}
+    monkeypatch.setattr(
+        preparing,
+        "describe",
+        lambda _, names: {name: facts[name] for name in names if name in there | set(created)},
+    )
+    plan, _ = prepare(settings, Kafka("h:1"))
+    assert set(created) == {"j", outbox}
+    assert created[outbox][0] == 8
+    assert "cleanup.policy" not in created[outbox][1]
+    assert plan.routes[-1] == route
