@@ -33,6 +33,8 @@ _STRING: Final = HeaderType.STRING
 _make: Final = cast(Any, tuple.__new__)
 """Makes a named tuple faster than its class does."""
 
+_END_OF_TIME: Final = 2**63 - 1  # the last timestamp that AMQP has
+
 _NAMES_KEPT: Final = 4096
 _NAME_KEPT_LENGTH: Final = 64
 _names: dict[str, str] = {}
@@ -129,7 +131,7 @@ def _expiration(parts: Index, received_ms: int | None) -> int | None:
     if parts.properties.absolute_expiry_time is not None or parts.header.ttl is None:
         return parts.properties.absolute_expiry_time
     start = parts.properties.creation_time if received_ms is None else received_ms
-    return None if start is None else start + parts.header.ttl
+    return None if start is None else min(start + parts.header.ttl, _END_OF_TIME)
 
 
 def _user(user_id: bytes) -> Header:

@@ -204,3 +204,11 @@ def test_annotations_of_unexpected_types_are_left_alone() -> None:
     found = message(annotations=odd)
     assert found.body.kind is BodyKind.TEXT
     assert not {"x-opt-jms-dest", "x-opt-jms-reply-to", "DeliveryTime"} & set(found.headers)
+
+
+def test_an_expiry_beyond_the_end_of_time_is_the_end_of_time() -> None:
+    sent = AmqpMessage(
+        header=MessageHeader(ttl=5963),
+        properties=MessageProperties(to="a", creation_time=2**63 - 1),
+    )
+    assert to_message(sent.encode()).headers["Expiration"] == Header(str(2**63 - 1), HeaderType.LONG)
