@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isthmus.edges.mq.descriptor import FIELD_BYTES, FIELDS, Mqmd, MqMessage, Property, PropertyType
+from isthmus.edges.mq.names import PREFIX, property_name
 from isthmus.edges.mq.translate import IN_STANDARD_HEADERS, from_headers, to_message
 from isthmus.errors import EncodeError
 from isthmus.journal import layout
@@ -127,8 +128,9 @@ values = {
     PropertyType.NULL: st.none(),
 }
 properties = st.one_of([v.map(lambda x, t=t: Property(t, x)) for t, v in values.items()])
+# What MQ takes as the name of a property: no words of its selectors, among others.
 property_names = st.from_regex(r"[A-Za-ik-z_$][A-Za-z0-9_$]{0,8}(\.[a-z]{1,3})?", fullmatch=True).filter(
-    lambda name: not name.startswith(("isthmus_", "JMS"))
+    lambda name: property_name(name) == name and not name.startswith((PREFIX, "JMS"))
 )
 messages = st.builds(
     MqMessage,
