@@ -143,6 +143,8 @@ class Shouting:
         match message.body:
             case AmqpValue(str() as text) if text == "quiet":
                 raise ConversionFailure("too quiet")
+            case AmqpValue(str() as text) if text == "far":
+                return KafkaRecord(2**40, text, b"")
             case AmqpValue(str() as text):
                 return KafkaRecord(0, text, text.upper().encode(), [("shouted", b"yes")])
             case _:
@@ -161,7 +163,7 @@ def test_a_class_of_the_users_own_converts_in_micro_batches(spark: SparkSession,
         on_error=OnError.DEAD_LETTER,
         dead_letter_topic=bridge.name("dead"),
     )
-    bodies = ["hello", "quiet"]
+    bodies = ["hello", "quiet", "far"]
     messages = [entry("a", asking(body)) for body in bodies]
     bridge.write([*messages, entry("a", AmqpMessage(body=Data((b"x",)))), entry("b", asking("p"))], settings)
 
@@ -171,8 +173,10 @@ def test_a_class_of_the_users_own_converts_in_micro_batches(spark: SparkSession,
     assert (record.key, record.value) == (b"hello", b"HELLO")
     assert record.headers[0] == ("shouted", b"yes")
     assert bridge.bodies("plain") == ["p"]
-    errors = {dict(letter.headers)["isthmus.error.message"] for letter in bridge.records("dead")}
-    assert errors == {b"too quiet", b"Shouting raised ValueError: not a text"}
+    errors = sorted(dict(letter.headers)["isthmus.error.message"] or b"" for letter in bridge.records("dead"))
+    assert errors[0] == b"Shouting raised ValueError: not a text"
+    assert errors[1].startswith(b"the converter made what is no Kafka record: ")
+    assert errors[2:] == [b"too quiet"]
 
 
 def test_such_a_class_runs_in_micro_batch_mode(spark: SparkSession, bridge: TestBridge) -> None:

@@ -94,7 +94,7 @@ class Assembly:
         self._settings = settings
         self._kafka = kafka
         self._plan = settings.plan
-        self._journal = EdgeJournal(writer)
+        self._journal = EdgeJournal(writer, as_json=settings.uses_json)
         self._dead_letters = EdgeDeadLetters(settings, kafka)
         kept = settings.mq.reply_queue
         self._replies = replies_of(settings.connectors.values(), kept)

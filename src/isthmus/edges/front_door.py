@@ -11,7 +11,6 @@ from isthmus.converters import MessageConverter, converter
 from isthmus.edges.amqp.addresses import KafkaAddresses
 from isthmus.edges.amqp.receivers import KafkaOutlets
 from isthmus.edges.amqp.server import AmqpServer
-from isthmus.edges.amqp.settings import AmqpSettings, AmqpsSettings
 from isthmus.edges.amqp.users import Users
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.journal import EdgeJournal
@@ -35,8 +34,8 @@ class FrontDoor:
         auto_create = settings.amqp.auto_create
         auto_create = settings.kafka.embedded if auto_create is None else auto_create
         self._server = AmqpServer(
-            AmqpSettings(**dict(settings.amqp)),
-            AmqpsSettings(**dict(settings.amqps)),
+            settings.amqp,
+            settings.amqps,
             journal=journal,
             addresses=KafkaAddresses(
                 kafka,

@@ -18,15 +18,16 @@ from dataclasses import replace
 from confluent_kafka import KafkaError
 from confluent_kafka import Message as Delivered
 
+from isthmus.converters.conversion_headers import conversion_headers
 from isthmus.edges.contract import Journal
-from isthmus.errors import EncodeError, HardFailure, IsthmusError
-from isthmus.journal.layout import Entry
+from isthmus.errors import EncodeError, HardFailure, IsthmusError, SoftFailure
+from isthmus.journal.layout import Entry, Op
 from isthmus.journal.writer import JournalWriter
 from isthmus.message import Header
 
 Decided = Callable[[IsthmusError | None], None]
 """Told on the loop when an entry is in the journal, or why it never will be: `HardFailure` if Kafka refuses,
-`EncodeError` for one that the journal cannot carry."""
+a `SoftFailure` for one that the journal cannot carry."""
 
 _Outcome = Callable[[KafkaError | None, Delivered], None]
 
@@ -37,8 +38,10 @@ RETRY_S = 0.02
 class EdgeJournal:
     """Puts entries into the journal from an event loop. To be made, used and closed on that loop."""
 
-    def __init__(self, writer: JournalWriter) -> None:
+    def __init__(self, writer: JournalWriter, *, as_json: bool = False) -> None:
+        """``as_json`` is whether any route converts to ``json``, for which the journal must hold more."""
         self._writer = writer
+        self._as_json = as_json
         self._loop = asyncio.get_running_loop()
         self._outcomes: deque[tuple[_Outcome, KafkaError | None, Delivered]] = deque()
         self._awake = False
@@ -84,6 +87,12 @@ class EdgeJournal:
             self._drain()
 
     def _offer(self, entry: Entry, outcome: _Outcome, refused: Decided) -> None:
+        if self._as_json and entry.op is Op.ADD and not entry.conversion:
+            try:
+                entry = entry._replace(conversion=conversion_headers(entry.message, json=True))
+            except SoftFailure as failure:
+                self._loop.call_soon(refused, failure)
+                return
         if self._delayed or not self._offered(entry, outcome, refused):
             if not self._delayed:
                 self._loop.call_later(RETRY_S, self._retry)

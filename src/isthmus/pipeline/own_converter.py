@@ -7,7 +7,7 @@ Python, so that a plan with such a route runs in micro-batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -49,13 +49,7 @@ def converted_by_users(routed: DataFrame, plan: RoutingPlan) -> DataFrame:
     if not classes:
         return routed
     schema = StructType([*routed.schema.fields, StructField("by_user", BY_USER)])
-    return routed.mapInArrow(_in_batches(plan.journal_topic, classes), schema)
-
-
-def _in_batches(
-    journal_topic: str, classes: dict[int, str]
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    return partial(_convert_batches, journal_topic, classes)
+    return routed.mapInArrow(partial(_convert_batches, plan.journal_topic, classes), schema)
 
 
 def _convert_batches(
@@ -70,12 +64,26 @@ def _convert_batches(
         taken = ("topic", "key", "value", "headers", "route")
         rows = zip(*(batch.column(name).to_pylist() for name in taken), strict=True)
         made = [
-            _convert(converters[route], topic, layout.Record(key, value, _pairs(headers)), journal_topic)
-            if route in converters
-            else None
+            pa.scalar(None, arrow_type)
+            if route not in converters
+            else _checked(
+                _convert(converters[route], topic, layout.Record(key, value, _pairs(headers)), journal_topic),
+                arrow_type,
+            )
             for topic, key, value, headers, route in rows
         ]
         yield batch.append_column("by_user", pa.array(made, type=arrow_type))
+
+
+def _checked(made: dict[str, Any], arrow_type: pa.DataType) -> pa.Scalar:
+    """What a user's class made, if Kafka takes it: a partition that is a number, a key that is text, …"""
+    import pyarrow as pa
+
+    try:
+        return pa.scalar(made, arrow_type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        said = f"the converter made what is no Kafka record: {error}"
+        return pa.scalar({"error_code": ConversionFailure.code, "error_message": said}, arrow_type)
 
 
 def _pairs(headers: list[dict[str, Any]] | None) -> layout.KafkaHeaders:

@@ -266,7 +266,7 @@ def _checks(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]:
 
 def _surely_fits(plan: RoutingPlan) -> Column:
     """Whether the record fits whatever is in it, so that nobody has to measure; see `size.largest`."""
-    bound = _listed(plan, lambda route: size.largest(plan, route)).cast("int")
+    bound = _listed(plan, lambda route: size.largest(plan, route)).cast("long")
     key_length = F.coalesce(F.octet_length("new_key"), F.lit(0))
     return F.coalesce(bound + key_length <= _of_topic(plan, plan.max_message_bytes), F.lit(False))
 
