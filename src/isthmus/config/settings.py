@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import PlainValidator, model_validator
 
 from isthmus.config import nats_values, values
-from isthmus.config.amqp import AmqpSettings, AmqpsSettings
+from isthmus.config.amqp import AmqpSettings, AmqpsSettings, Flag
 from isthmus.config.connectors import ConnectorSettings
 from isthmus.config.hidden import Hidden, Options
 from isthmus.config.mq import MqIntakeSettings, MqSettings, mq_target
@@ -163,6 +163,9 @@ class Settings(Section):
         None,
         "the converter for messages that no route takes: they go to the topic that their address names",
         default_text="such messages stay in the journal",
+    )
+    json_compat: Flag = setting(
+        "json.compat", False, "whether `json` also reads data that an earlier bridge encoded twice"
     )
     routing: RoutingSettings = RoutingSettings()
     routes: Annotated[tuple[Route, ...], PlainValidator(tuple)] = ()

@@ -90,10 +90,9 @@ class FrontDoor:
 
 def _converter(settings: Settings, topic: str) -> MessageConverter:
     """How the records of a topic are read: as the route wrote them that writes there."""
-    for route in settings.routes:
-        if route.topic == topic:
-            return converter(route.convert)
-    return converter(settings.message_convert or "jms")
+    written = (route.convert for route in settings.routes if route.topic == topic)
+    name = next(written, settings.message_convert or "jms")
+    return converter(name, compat=settings.json_compat) if name == "json" else converter(name)
 
 
 def _largest(settings: Settings, kafka: Kafka) -> int:

@@ -9,6 +9,7 @@ import pytest
 
 from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import EncodeError, HardFailure, IsthmusError
+from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.writer import Position
 from isthmus.message import Body, BodyKind, Message
@@ -158,3 +159,24 @@ def test_close_lets_go_of_the_writer() -> None:
         await journal.close()
 
     assert run(scenario).closed
+
+
+def test_a_message_of_any_protocol_is_journaled_with_what_json_needs() -> None:
+    offered: list[Entry] = []
+
+    class Writer(FakeWriter):
+        def offer(self, entry: Entry, delivered: Callable[[Any, Any], None]) -> bool:
+            offered.append(entry)
+            return super().offer(entry, delivered)
+
+    message = Message(id="1", address="a", protocol="nats", value=b"hi", body=Body(BodyKind.TEXT))
+
+    async def work() -> None:
+        for as_json in (False, True):
+            journal = EdgeJournal(Writer(), as_json=as_json)  # type: ignore[arg-type]
+            journal.put(Entry(Op.ADD, message), lambda _: None)
+
+    asyncio.run(work())
+    plain, complete = offered
+    assert not plain.conversion
+    assert [name for name, _ in complete.conversion] == [layout.JSON_DOCUMENT]
