@@ -1,1 +1,1 @@
-"""Ships with the package, for the demo and for tests: stand-ins for systems that cannot be had for free."""
+"""Ships with the package, for the demo and for tests: other systems, and stand-ins for those not free."""
