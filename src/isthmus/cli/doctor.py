@@ -34,9 +34,17 @@ class Finding(NamedTuple):
 
 
 def doctor(file: ConfigFile = None) -> None:
-    """Say which versions, Java, Kafka, NATS and MQ client a bridge would run with."""
+    """Say which versions, Java, Kafka, NATS, MQ client and AMQP brokers a bridge would run with."""
     settings = read_settings(file)
-    findings = [*_versions(), _java(), _kafka(settings), _nats_server(settings), *_mq(settings), _codec()]
+    findings = [
+        *_versions(),
+        _java(),
+        _kafka(settings),
+        _nats_server(settings),
+        *_mq(settings),
+        *_brokers(settings),
+        _codec(),
+    ]
     console = Console(highlight=False, soft_wrap=True)
     for each in findings:
         state = (f"{each.state:<8}", _STYLES[each.state])
@@ -126,6 +134,16 @@ def _ibm_problem(library: str) -> str | None:
     except IsthmusError as error:
         return str(error)
     return None
+
+
+def _brokers(settings: Settings) -> Iterator[Finding]:
+    from isthmus.edges.amqp.remote.reaching import reach
+
+    for name, broker in settings.amqp_brokers.items():
+        try:
+            yield Finding("amqp", "ok", f"{name}: {reach(broker, settings.bridge_id)}")
+        except IsthmusError as error:
+            yield Finding("amqp", "missing", f"{name}: {error}")
 
 
 def _codec() -> Finding:

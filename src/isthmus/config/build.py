@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from isthmus.config.brokers import AMQP
 from isthmus.config.hidden import Hidden, alike, shown
 from isthmus.config.keys import (
-    COMING_PARTS,
     CONNECTOR_FAMILY,
     FAMILIES,
     FIXED,
@@ -35,7 +35,7 @@ from isthmus.routing.route import Route
 _MAX_SHOWN = 80
 """How much of a refused value an error repeats."""
 
-DESTINATIONS = ("dest.topic", "dest.subject", "dest.queue", *COMING_PARTS)
+DESTINATIONS = ("dest.topic", "dest.subject", "dest.queue", "dest.address")
 """The parts of a route that say where messages go: each route has one of them."""
 
 
@@ -47,10 +47,6 @@ def recognise(entries: Mapping[str, Entry]) -> tuple[dict[str, Entry], list[Prob
         family, _, part = split_key(key) or (ROUTE_FAMILY, "", "")
         if key in FIXED or part in family.parts:
             known[key] = entry
-        elif part in COMING_PARTS and family is ROUTE_FAMILY:
-            known[key] = dataclasses.replace(entry, value=None)
-            message = f"not available yet: {COMING_PARTS[part]} as destinations"
-            problems.append(entry.problem(Severity.ERROR, message, "use dest.topic"))
         elif open_prefix(key):
             known[key] = entry
             problems += _doubts_about_option(entry)
@@ -129,7 +125,10 @@ def _routes(entries: Mapping[str, Entry], settings: Settings) -> tuple[list[Rout
 
 def _route(name: str, route: RouteSettings, written: str, settings: Settings) -> Route:
     topic, destination = route.topic or "", None
-    if route.topic is None:
+    if route.address is not None:
+        broker, _, destination = route.address.partition(":")
+        topic = settings.outbox(f"{AMQP}{broker}")
+    elif route.topic is None:
         topic = settings.outbox("mq" if route.subject is None else "nats")
         destination = route.subject or route.queue
     return Route(
@@ -191,7 +190,12 @@ def _missing_parts(family: Family, name: str, parts: Mapping[str, Entry]) -> Ite
     for part in needed:
         if part not in parts:
             missing = dataclasses.replace(first, key=f"{family.prefix}{name}.{part}")
-            every = {"<route>": "route", "<intake>": "intake", "<id>": "connector"}[family.placeholder]
+            every = {
+                "<route>": "route",
+                "<intake>": "intake",
+                "<id>": "connector",
+                "<broker>": "broker",
+            }[family.placeholder]
             yield missing.problem(Severity.ERROR, f"missing: every {every} needs it")
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from isthmus.config.brokers import AMQP
 from isthmus.config.hidden import Hidden, shown
 from isthmus.config.keys import FAMILIES, FIXED, OPEN, ROUTE_FAMILY, ROUTES, Family
 from isthmus.config.nats_values import Start
@@ -41,7 +42,7 @@ def dump(settings: Settings) -> list[tuple[str, str]]:
 def _section(prefix: str, family: Family, section: Section) -> Iterator[tuple[str, str]]:
     for part, key in family.parts.items():
         value = section.shown_field(key.fields[-1])
-        if value is not None:
+        if value not in (None, ()):
             yield f"{prefix}{part}", _text(value)
 
 
@@ -74,12 +75,18 @@ def _parts(route: Route) -> Iterator[tuple[str, str]]:
     if route.destination is None:
         yield "dest.topic", route.topic
     else:
-        yield f"dest.{'subject' if route.topic.endswith('.outbox.nats') else 'queue'}", route.destination
+        yield _destination(route.topic.rpartition(".outbox.")[2], route.destination)
     if route.key is not None:
         yield "conv.key", _key_text(route.key)
     yield "conv.message", route.convert
     if route.on_error is not None:
         yield "on-error", route.on_error
+
+
+def _destination(edge: str, destination: str) -> tuple[str, str]:
+    if edge.startswith(AMQP):
+        return "dest.address", f"{edge.removeprefix(AMQP)}:{destination}"
+    return ("dest.subject" if edge == "nats" else "dest.queue"), destination
 
 
 def _key_text(header: str) -> str:

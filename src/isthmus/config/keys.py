@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from pydantic.fields import FieldInfo
 
+from isthmus.config.brokers import BrokerSettings
 from isthmus.config.connectors import ConnectorSettings
 from isthmus.config.hidden import Options
 from isthmus.config.mq import MqIntakeSettings
@@ -91,16 +92,15 @@ FIXED = {key.name: key for key in _keys(Settings) if "*" not in key.name}
 OPEN = {key.name.removesuffix("*"): key for key in _keys(Settings) if "*" in key.name}
 """Prefixes under which everything is an option of Kafka's clients or Spark's."""
 ROUTE_FAMILY = _family(ROUTES, "<route>", RouteSettings, "routes")
+BROKER_FAMILY = _family("amqp.connect.", "<broker>", BrokerSettings, "amqp_brokers")
 CONNECTOR_FAMILY = _family(CONNECTORS, "<id>", ConnectorSettings, "connectors")
 FAMILIES = (
     ROUTE_FAMILY,
     _family("nats.intake.", "<intake>", NatsIntakeSettings, "nats_intakes"),
     _family("mq.intake.", "<intake>", MqIntakeSettings, "mq_intakes"),
+    BROKER_FAMILY,
     CONNECTOR_FAMILY,
 )
-
-COMING_PARTS = {"dest.address": "addresses of a remote AMQP broker"}
-"""Destinations of routes that are planned: refused, but not called unknown."""
 
 
 def all_keys() -> list[Key]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from isthmus.config import values
+from isthmus.config.broker_rules import judge_brokers
 from isthmus.config.keys import CONNECTOR_FAMILY, ROUTE_FAMILY, ROUTES, groups, route_groups, split_key
 from isthmus.config.nats_values import CORE, JETSTREAM
 from isthmus.config.planning import REPLIES, overlap
@@ -32,6 +33,7 @@ def judge(settings: Settings, entries: Entries) -> Iterator[Problem]:
     yield from _circles(settings, entries)
     yield from _nothing_to_route(settings, entries)
     yield from _systems(settings, entries)
+    yield from judge_brokers(settings, entries, _predicates(entries))
     yield from _own_converters(settings, entries)
     yield from _converters(settings, entries)
     yield from _dead_letters(settings, entries)

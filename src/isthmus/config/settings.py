@@ -14,6 +14,7 @@ from pydantic import PlainValidator, model_validator
 
 from isthmus.config import nats_values, values
 from isthmus.config.amqp import AmqpSettings, AmqpsSettings, Flag
+from isthmus.config.brokers import BrokerSettings, broker_address
 from isthmus.config.connectors import ConnectorSettings
 from isthmus.config.hidden import Hidden, Options
 from isthmus.config.mq import MqIntakeSettings, MqSettings, mq_target
@@ -136,6 +137,11 @@ class RouteSettings(Section):
         None,
         "the MQ queue that they go to: `QUEUE`, `QUEUE@QMGR`, or `topic://a/b` for a topic string",
     )
+    address: Annotated[str, PlainValidator(broker_address)] | None = setting(
+        "dest.address",
+        None,
+        "the address of a remote AMQP broker that they go to: `<broker>:orders`, `<broker>:topic://news`",
+    )
     key: Annotated[str, PlainValidator(values.key_header)] | None = setting(
         "conv.key",
         None,
@@ -172,6 +178,7 @@ class Settings(Section):
     """Those of the file, and behind them those that its connectors come to."""
     amqp: AmqpSettings = AmqpSettings()
     amqps: AmqpsSettings = AmqpsSettings()
+    amqp_brokers: Annotated[Group[BrokerSettings], PlainValidator(Group)] = Group()
     nats: NatsSettings = NatsSettings()
     nats_intakes: Annotated[Group[NatsIntakeSettings], PlainValidator(Group)] = Group()
     mq: MqSettings = MqSettings()

@@ -58,19 +58,24 @@ def to_kafka_record(message: AmqpMessage) -> KafkaRecord:
 
 def to_amqp_message(address: str, record: ReceivedRecord) -> AmqpMessage:
     """The message of a record. Raises `EncodeError` for a header that does not hold what its type says."""
-    foreign = {
-        _property_name(name): Header.of(value)
-        for name, value in record.headers
-        if not name.startswith(layout.HEADER_PREFIX) and not layout.is_reserved(name)
-    }
-    headers = foreign | layout.decode_headers(record.headers)
-    message = to_amqp(headers, _kind(record.value), record.value, address=address)
+    message = without_place(address, record)
     place = place_of(record)
     properties = {name: place[annotation] for name, annotation in _PLACE_PROPERTIES.items()}
     return message.replace(
         message_annotations={**(message.message_annotations or {}), **place},
         application_properties={**(message.application_properties or {}), **properties},
     )
+
+
+def without_place(address: str, record: ReceivedRecord) -> AmqpMessage:
+    """The message of a record that says nothing of where the record lies."""
+    foreign = {
+        _property_name(name): Header.of(value)
+        for name, value in record.headers
+        if not name.startswith(layout.HEADER_PREFIX) and not layout.is_reserved(name)
+    }
+    headers = foreign | layout.decode_headers(record.headers)
+    return to_amqp(headers, _kind(record.value), record.value, address=address)
 
 
 def _property_name(name: str) -> str:

@@ -1,7 +1,8 @@
 """Builds the edges of a bridge out of its settings: intakes and outboxes, and what they share.
 
-There is one connection to NATS for everything, one to MQ for each intake and each queue manager's outbox, and
-one journal. `Assembly.run` runs all of it; what cannot go on ends all of it, in good order.
+There is one connection to NATS for everything, one to MQ for each intake and each queue manager's outbox, two
+to an AMQP broker for the two directions, and one journal. `Assembly.run` runs all of it; what cannot go on
+ends all of it, in good order.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from functools import partial
 from typing import Literal, Protocol
 
 from isthmus.config import Settings
+from isthmus.config.brokers import AMQP, BrokerSettings
 from isthmus.config.mq import MqIntakeSettings, MqSettings
 from isthmus.config.nats import NatsIntakeSettings
 from isthmus.config.planning import REPLIES, TAG
+from isthmus.edges.amqp.remote import AmqpClient, AmqpDelivery, AmqpIntake
 from isthmus.edges.contract import Delivery, Journal, Letter, Unreachable
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.forms import mq_forms, nats_forms, nats_mq
-from isthmus.edges.front_door import FrontDoor
+from isthmus.edges.front_door import FrontDoor, route_converter
 from isthmus.edges.journal import EdgeJournal, TaggedJournal
 from isthmus.edges.metered import Handed, MeteredDelivery
 from isthmus.edges.mq.client import MqClient, queue_manager
@@ -29,7 +32,7 @@ from isthmus.edges.nats.client import NatsClient
 from isthmus.edges.nats.delivery import NatsDelivery
 from isthmus.edges.nats.intake import StreamIntake, SubjectIntake
 from isthmus.edges.nats.translate import from_nats
-from isthmus.edges.needs import outboxes, uses_nats
+from isthmus.edges.needs import amqp_intakes, outboxes, uses_nats
 from isthmus.edges.outbox import Outbox
 from isthmus.edges.replies import replies_of
 from isthmus.edges.running import Part, run_together
@@ -55,8 +58,8 @@ class _Taking:
 
     name: str
     kind: Literal["connector", "intake"]
-    system: Literal["nats", "mq"]
-    part: SubjectIntake | StreamIntake | MqIntake
+    system: Literal["nats", "mq", "amqp"]
+    part: SubjectIntake | StreamIntake | MqIntake | AmqpIntake
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,16 @@ class _Sending:
     """An outbox, with what is known of it."""
 
     topic: str
-    system: Literal["nats", "mq"]
+    system: Literal["nats", "mq", "amqp"]
     part: Outbox
     metered: MeteredDelivery
-    mq: MqDelivery | None
+    client: NatsClient | MqClient | AmqpClient
+    mq: MqDelivery | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the system is there, as far as anybody has asked."""
+        return not self.client.away if isinstance(self.client, MqClient) else self.client.connected
 
 
 class _NatsConnection:
@@ -104,6 +113,8 @@ class Assembly:
             if settings.listens_to_amqp
             else None
         )
+        self._amqp_clients: dict[str, AmqpClient] = {}
+        """Those of outboxes, by their topics. Intakes see to theirs."""
         self._takings = [*self._intakes()]
         self._sendings = [self._sending(name) for name in outboxes(settings)]
 
@@ -111,6 +122,7 @@ class Assembly:
         """Run everything until ``stop`` is set. ``ready`` is called once all intakes take messages."""
         parts: dict[str, Part] = {f"intake {each.name}": each.part for each in self._takings}
         parts |= {each.topic: each.part for each in self._sendings}
+        parts |= {f"client {name}": client for name, client in self._amqp_clients.items()}
         if self._nats is not None:
             parts["nats"] = _NatsConnection(self._nats)
         if self.front_door is not None:
@@ -131,7 +143,7 @@ class Assembly:
         if self.front_door is not None:
             await self.front_door.ready.wait()
         for each in self._takings:
-            if isinstance(each.part, SubjectIntake | StreamIntake):
+            if isinstance(each.part, SubjectIntake | StreamIntake | AmqpIntake):
                 await each.part.ready.wait()
             elif isinstance(each.part, MqIntake):
                 while not each.part.client.connected:
@@ -146,6 +158,8 @@ class Assembly:
             yield _Taking(name, "intake", "nats", self._nats_intake(source, self._journal))
         for name, queue in settings.mq_intakes.items():
             yield _Taking(name, "intake", "mq", self._mq_intake(name, queue, settings.mq, self._journal))
+        for name, broker in amqp_intakes(settings).items():
+            yield _Taking(name, "intake", "amqp", self._amqp_intake(name, broker))
         for planned in self._plan.intakes:
             name = planned.connector
             kind: Literal["connector", "intake"] = "connector" if name in settings.connectors else "intake"
@@ -185,32 +199,57 @@ class Assembly:
             max_backoff_s=manager.max_backoff_s,
         )
 
+    def _amqp_intake(self, name: str, broker: BrokerSettings) -> AmqpIntake:
+        container_id = f"isthmus.{self._settings.bridge_id}.{name}"
+        return AmqpIntake(
+            AmqpClient(broker, name=name, container_id=container_id),
+            self._journal,
+            dead_letters=self._dead_letters.message,
+            as_json=self._settings.uses_json,
+        )
+
     def _sending(self, name: str) -> _Sending:
-        mq: MqDelivery | None = None
-        delivery: Delivery
-        if name == "nats":
-            assert self._nats is not None
-            delivery = NatsDelivery(
-                self._nats,
-                publish=self._settings.nats.publish,
-                forms=nats_forms(self._plan.routes, self._replies),
-                replies=self._replies.subject,
-                create_streams=self._settings.nats.create_streams,
-            )
-        else:
-            manager = self._plan.managers[name]
-            delivery = mq = MqDelivery(
-                queue_manager(manager),
-                name=name,
-                forms=mq_forms(self._plan.routes, name),
-                replies=self._replies,
-                max_backoff_s=manager.max_backoff_s,
-            )
         topic = self._settings.outbox(name)
+        if name == "nats":
+            delivery, client = self._nats_delivery()
+            return _Sending(topic, "nats", *self._outbox(topic, delivery), client)
+        if name.startswith(AMQP):
+            to_broker = self._amqp_delivery(name.removeprefix(AMQP), topic)
+            return _Sending(topic, "amqp", *self._outbox(topic, to_broker), to_broker.client)
+        manager = self._plan.managers[name]
+        mq = MqDelivery(
+            queue_manager(manager),
+            name=name,
+            forms=mq_forms(self._plan.routes, name),
+            replies=self._replies,
+            max_backoff_s=manager.max_backoff_s,
+        )
+        return _Sending(topic, "mq", *self._outbox(topic, mq), mq.client, mq)
+
+    def _nats_delivery(self) -> tuple[NatsDelivery, NatsClient]:
+        assert self._nats is not None
+        delivery = NatsDelivery(
+            self._nats,
+            publish=self._settings.nats.publish,
+            forms=nats_forms(self._plan.routes, self._replies),
+            replies=self._replies.subject,
+            create_streams=self._settings.nats.create_streams,
+        )
+        return delivery, self._nats
+
+    def _amqp_delivery(self, broker: str, topic: str) -> AmqpDelivery:
+        settings = self._settings
+        client = AmqpClient(
+            settings.amqp_brokers[broker],
+            name=broker,
+            container_id=f"isthmus.{settings.bridge_id}.{broker}.delivery",
+        )
+        self._amqp_clients[topic] = client
+        return AmqpDelivery(client, partial(route_converter, settings, topic))
+
+    def _outbox(self, topic: str, delivery: Delivery) -> tuple[Outbox, MeteredDelivery]:
         metered = MeteredDelivery(delivery)
-        bury = partial(self._bury, topic)
-        outbox = Outbox(self._kafka, topic, metered, dead_letters=bury)
-        return _Sending(topic, "nats" if mq is None else "mq", outbox, metered, mq)
+        return Outbox(self._kafka, topic, metered, dead_letters=partial(self._bury, topic)), metered
 
     async def _bury(self, topic: str, letter: Letter, failure: SoftFailure) -> None:
         await self._dead_letters.letter(topic, letter, failure)
@@ -222,18 +261,23 @@ class Assembly:
         found = {}
         if self._nats is not None and not self._nats.connected:
             found["nats"] = "not connected"
-        for name, client in self._mq_clients():
+        for name, client in self._clients():
             if client.away:
-                found[name] = "the queue manager is away"
+                system = "queue manager" if isinstance(client, MqClient) else "broker"
+                found[name] = f"the {system} is away"
+        for taking in self._takings:
+            if isinstance(taking.part, AmqpIntake):
+                refusals = taking.part.refusals
+                found |= {f"intake {taking.name} {each}": why for each, why in refusals.items()}
         return found
 
-    def _mq_clients(self) -> Iterator[tuple[str, MqClient]]:
+    def _clients(self) -> Iterator[tuple[str, MqClient | AmqpClient]]:
         for taking in self._takings:
-            if isinstance(taking.part, MqIntake):
+            if isinstance(taking.part, MqIntake | AmqpIntake):
                 yield f"intake {taking.name}", taking.part.client
         for sending in self._sendings:
-            if sending.mq is not None:
-                yield sending.topic, sending.mq.client
+            if not isinstance(sending.client, NatsClient):
+                yield sending.topic, sending.client
 
     def reports(self) -> list[PartReport]:
         """How every connector, intake and route to another system stands."""
@@ -246,7 +290,7 @@ class Assembly:
         return found + [self._route_report(route) for name, route in routes.items() if name not in joined]
 
     def _report(self, taking: _Taking, route: Route | None) -> PartReport:
-        client = taking.part.client if isinstance(taking.part, MqIntake) else self._nats
+        client = taking.part.client if isinstance(taking.part, MqIntake | AmqpIntake) else self._nats
         handed, sending = Handed(), None
         if taking.kind == "connector" or taking.name == REPLIES:
             handed, sending = self._handed(route)
@@ -256,7 +300,7 @@ class Assembly:
             name=taking.name,
             kind=taking.kind,
             system=f"{taking.system}→{sending.system}" if sending else taking.system,
-            connected=client.connected and (sending is None or self._is_up(sending)),
+            connected=client.connected and (sending is None or sending.is_up),
             taken=Flow(taking.part.traffic.messages, taking.part.traffic.bytes),
             delivered=Flow(handed.messages, handed.bytes),
             dead_letters=taking.part.traffic.dead_letters + handed.dead_letters,
@@ -266,28 +310,22 @@ class Assembly:
 
     def _route_report(self, route: Route) -> PartReport:
         handed, sending = self._handed(route)
-        client = sending.mq.client if sending is not None and sending.mq is not None else self._nats
         report = PartReport(
             name=route.name,
             kind="route",
             system=f"→{sending.system if sending else ''}",
-            connected=sending is not None and self._is_up(sending),
+            connected=sending is not None and sending.is_up,
             delivered=Flow(handed.messages, handed.bytes),
             dead_letters=handed.dead_letters,
             request_times_s=tuple(handed.times_s),
         )
-        return report if client is None else _with_counts(report, client.counts)
+        return report if sending is None else _with_counts(report, sending.client.counts)
 
     def _handed(self, route: Route | None) -> tuple[Handed, _Sending | None]:
         for sending in self._sendings:
             if route is not None and sending.topic == route.topic:
                 return sending.metered.handed.get(route.destination or "", Handed()), sending
         return Handed(), None
-
-    def _is_up(self, sending: _Sending) -> bool:
-        if sending.mq is not None:
-            return not sending.mq.client.away
-        return self._nats is not None and self._nats.connected
 
 
 def _with_counts(report: PartReport, counts: _Counts) -> PartReport:

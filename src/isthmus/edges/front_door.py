@@ -45,7 +45,7 @@ class FrontDoor:
             ),
             outlets=KafkaOutlets(
                 kafka,
-                partial(_converter, settings),
+                partial(route_converter, settings),
                 auto_create=auto_create,
                 undeliverable=dead_letters.received,
             ),
@@ -88,9 +88,13 @@ class FrontDoor:
         )
 
 
-def _converter(settings: Settings, topic: str) -> MessageConverter:
+def route_converter(settings: Settings, topic: str, destination: str | None = None) -> MessageConverter:
     """How the records of a topic are read: as the route wrote them that writes there."""
-    written = (route.convert for route in settings.routes if route.topic == topic)
+    written = (
+        route.convert
+        for route in settings.routes
+        if route.topic == topic and destination in (None, route.destination)
+    )
     name = next(written, settings.message_convert or "jms")
     return converter(name, compat=settings.json_compat) if name == "json" else converter(name)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from isthmus.config import Settings
+from isthmus.config.brokers import AMQP, BrokerSettings
 from isthmus.config.mq import MqSettings
 
 
 def outboxes(settings: Settings) -> list[str]:
-    """The edges that routes deliver through: ``nats``, ``mq``, ``mq.<queue manager>``."""
-    names = ["nats", *settings.plan.managers]
+    """The edges that routes deliver through: ``nats``, ``mq``, ``mq.<queue manager>``, ``amqp.<broker>``."""
+    names = ["nats", *settings.plan.managers, *(f"{AMQP}{name}" for name in settings.amqp_brokers)]
     used = {route.topic for route in settings.routes if route.destination is not None}
     return [name for name in names if settings.outbox(name) in used]
 
@@ -16,7 +17,12 @@ def outboxes(settings: Settings) -> list[str]:
 def needed(settings: Settings) -> bool:
     """Whether a bridge has any edges."""
     intakes = settings.nats_intakes or settings.mq_intakes or settings.plan.intakes
-    return bool(intakes or outboxes(settings) or settings.listens_to_amqp)
+    return bool(intakes or amqp_intakes(settings) or outboxes(settings) or settings.listens_to_amqp)
+
+
+def amqp_intakes(settings: Settings) -> dict[str, BrokerSettings]:
+    """The brokers that messages are taken from."""
+    return {name: broker for name, broker in settings.amqp_brokers.items() if broker.addresses}
 
 
 def uses_nats(settings: Settings) -> bool:
@@ -30,5 +36,5 @@ def queue_managers(settings: Settings) -> list[MqSettings]:
     plan = settings.plan
     found = [settings.mq] if settings.mq_intakes else []
     found += [each.manager for each in plan.intakes if each.manager is not None]
-    found += [plan.managers[name] for name in outboxes(settings) if name != "nats"]
+    found += [plan.managers[name] for name in outboxes(settings) if name in plan.managers]
     return list(dict.fromkeys(found))

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import shutil
 import ssl
-import subprocess
 from pathlib import Path
 
 import pytest
+from tests.edges.amqp.certificates import make_certificates
 from tests.edges.amqp.door import Door
 from tests.edges.amqp.wire import Wire, message
 from tests.polling import eventually
@@ -27,16 +26,7 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Users:
 
 @pytest.fixture(scope="module")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificates of a server and of a client, each its own authority."""
-    if shutil.which("openssl") is None:
-        pytest.skip("there is no openssl")
-    folder = tmp_path_factory.mktemp("tls")
-    for name, subject in (("server", "localhost"), ("client", "app")):
-        command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-        files = ["-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={subject}"]
-        names = ["-addext", "subjectAltName=DNS:localhost"]
-        subprocess.run([*command, *files, *names], cwd=folder, check=True, capture_output=True)
-    return folder
+    return make_certificates(tmp_path_factory.mktemp("tls"))
 
 
 def encrypted(tls: Path) -> AmqpsSettings:

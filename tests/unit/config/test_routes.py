@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.config import Severity
 from isthmus.routing.predicate import parse
 from isthmus.routing.route import OnError, Route
 
@@ -114,12 +113,6 @@ def test_missing_parts_are_errors_at_the_first_line_of_the_route(found):
         (2, "routes.x.predicate"),
         (2, "routes.x.dest.topic"),
     ]
-
-
-def test_a_destination_that_comes_later_is_not_available_yet(found):
-    (problem,) = found("routes.x.predicate=msg.address==x\nroutes.x.dest.address=q")
-    assert problem.severity is Severity.ERROR
-    assert problem.message.startswith("not available yet: ")
 
 
 def test_a_converter_is_a_built_in_one_or_a_class(found):

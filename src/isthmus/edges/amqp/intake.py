@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue
 from isthmus.codecs.jms import to_message
-from isthmus.converters.conversion_headers import conversion_headers
+from isthmus.edges.amqp.arriving import conversion_of, reserved_name
 from isthmus.edges.amqp.ports import ERROR_TO_KAFKA, Refused
 from isthmus.edges.amqp.protocol import Delivery, Receiver
 from isthmus.edges.amqp.protocol.composite import interpret
@@ -39,18 +39,11 @@ from isthmus.edges.amqp.protocol.terms import (
 )
 from isthmus.edges.amqp.transactions import Transaction
 from isthmus.errors import ConversionFailure, DecodeError, HardFailure, IsthmusError
-from isthmus.journal.layout import Entry, KafkaHeaders, Op, is_reserved
-from isthmus.message import BodyKind, Message
+from isthmus.journal.layout import Entry, Op
+from isthmus.message import Message
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.visitor import Visitor
-
-_PLAIN_BODIES: Final = frozenset({BodyKind.TEXT, BodyKind.BYTES, BodyKind.EMPTY})
-_ANNOTATION: Final = b"x-opt-bridge."
-
-_NAMES_KEPT: Final = 4096
-_allowed_names: set[str] = set()
-"""Names of headers that were seen and are not reserved: the same few come with every message."""
 
 
 class Intake:
@@ -109,8 +102,8 @@ class Intake:
             session=self._session,
             received_ms=int(time.time() * 1000),
         )
-        if not _allowed_names.issuperset(message.headers):
-            _check_names(message)
+        if (name := reserved_name(message)) is not None:
+            raise Refused(NOT_ALLOWED, f"{name[:100]!r} is a name of the bridge's own")
         return message
 
     def _check(self, address: str) -> bool:
@@ -144,10 +137,7 @@ class Intake:
         self._visitor.wake()
 
     def _write(self, delivery: Delivery, message: Message) -> None:
-        conversion: KafkaHeaders = ()
-        as_json = self._visitor.server.as_json
-        if as_json or message.body.kind not in _PLAIN_BODIES or _ANNOTATION in delivery.data:
-            conversion = tuple(conversion_headers(message, json=as_json))
+        conversion = conversion_of(message, delivery.data, as_json=self._visitor.server.as_json)
         state = delivery.state
         if state is None:
             decided = partial(self._decided, delivery, ACCEPTED)
@@ -157,7 +147,7 @@ class Intake:
         # The ledger keeps a transaction together by its session, which the link's need not be.
         if message.session != transaction.session:
             message = replace(message, session=transaction.session)
-        transaction.add(message, tuple(conversion), partial(self._decided, delivery, transaction.accepted))
+        transaction.add(message, conversion, partial(self._decided, delivery, transaction.accepted))
 
     def _transaction(self, state: object) -> Transaction:
         if not isinstance(state, TransactionalState):
@@ -249,11 +239,3 @@ class Coordinator:
     def _discharged(self, delivery: Delivery, condition: str | None, description: str) -> None:
         delivery.settle(ACCEPTED if condition is None else Rejected(Error(condition, description)))
         self._visitor.wake()
-
-
-def _check_names(message: Message) -> None:
-    for name in message.headers:
-        if is_reserved(name.removeprefix("property.")):
-            raise Refused(NOT_ALLOWED, f"{name[:100]!r} is a name of the bridge's own")
-        if len(_allowed_names) < _NAMES_KEPT and len(name) <= 100:
-            _allowed_names.add(name)

@@ -1,0 +1,284 @@
+"""A connection to a broker: the engine as client on a socket, with one session.
+
+In: a broker's settings and one of its servers. Out: an open connection, whose links are told of what concerns
+them. Bytes go out once per turn of the loop. It ends once, for good, and says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from isthmus.config.brokers import BrokerSettings, Server
+from isthmus.edges.amqp.protocol import (
+    Attach,
+    Closed,
+    Connection,
+    Delivery,
+    Disposed,
+    Event,
+    Flowed,
+    Limits,
+    Link,
+    LinkAttached,
+    LinkDetached,
+    Open,
+    Opened,
+    SaslClient,
+    Session,
+    SessionEnded,
+)
+from isthmus.edges.amqp.protocol.conditions import UNAUTHORIZED_ACCESS
+from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
+from isthmus.edges.amqp.protocol.terms import Error
+from isthmus.edges.contract import Unreachable
+
+CONNECT_TIMEOUT_S: Final = 10.0
+GOODBYE_S: Final = 2.0
+"""How long the broker may take to answer close."""
+TICK_S: Final = 0.5
+"""How often heartbeats are seen to."""
+
+
+_BROKE: Final = "the connection broke"
+_CLOSED: Final = "the broker closed the connection"
+
+
+class Refusal(Unreachable):
+    """The broker, or its certificate, is not what the settings expect: waiting does not help."""
+
+
+class LinkUser(Protocol):
+    """What uses a link: its ``context``. All is called on the loop."""
+
+    def attached(self, attach: Attach) -> None:
+        """The broker has attached the link. If it has no terminus there, `detached` follows."""
+        ...
+
+    def detached(self, why: str, condition: str | None) -> None:
+        """The link is over, or its connection is. ``condition`` is AMQP's, if the broker gave one."""
+        ...
+
+    def delivered(self, delivery: Delivery) -> None:
+        """A message has come."""
+        ...
+
+    def flowed(self) -> None:
+        """The link's credit has changed."""
+        ...
+
+    def disposed(self, deliveries: Sequence[Delivery], state: object) -> None:
+        """The broker has decided on deliveries, which are settled."""
+        ...
+
+
+class BrokerConnection(asyncio.Protocol):
+    """One connection. To be made with `connect`."""
+
+    def __init__(self, engine: Connection, open: Open) -> None:
+        loop = asyncio.get_running_loop()
+        self.opened: asyncio.Future[str] = loop.create_future()
+        """The name of the broker's container."""
+        self.ended: asyncio.Future[str] = loop.create_future()
+        """Why the connection is over."""
+        self.session: Session
+        self._loop = loop
+        self._engine = engine
+        self._open = open
+        self._transport: asyncio.Transport | None = None
+        self._ticking: asyncio.TimerHandle | None = None
+        self._flushing = False
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._why = _BROKE
+        self._refused = False
+
+    # What its users call
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used."""
+        return self.opened.done() and not self.opened.cancelled() and not self.ended.done()
+
+    def wake(self) -> None:
+        """Send, at the end of this turn, what the engine has to send."""
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    async def drained(self) -> None:
+        """Return when the socket takes more."""
+        await self._writable.wait()
+
+    async def close(self) -> None:
+        """Say goodbye, and wait a little for the answer."""
+        self._engine.close()
+        self._flush()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self.ended), GOODBYE_S)
+        self.abort()
+        await self.ended
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        if self._transport is not None and not self.ended.done():
+            self._transport.abort()
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """There is a socket, with TLS if it is to be."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._engine.open(self._open)
+        self._flush()
+        self._tick()
+
+    def data_received(self, data: bytes) -> None:
+        """The broker has sent something."""
+        for event in self._engine.receive_data(data, self._loop.time()):
+            self._on_event(event)
+        self._flush()
+
+    def pause_writing(self) -> None:
+        """The broker reads too slowly."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """The broker has caught up."""
+        self._writable.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is over, with or without a word."""
+        if error is not None and not self._engine.finished:
+            self._why = f"{_BROKE}: {error}"
+        if self._ticking is not None:
+            self._ticking.cancel()
+        self._writable.set()
+        self.ended.set_result(self._why)
+        if not self.opened.done():
+            self.opened.set_exception((Refusal if self._refused else Unreachable)(self._why))
+        for session in self._engine.sessions.values():
+            for link in session.links.values():
+                _tell_detached(link, self._why, None)
+
+    # Inside
+
+    def _flush(self) -> None:
+        self._flushing = False
+        transport = self._transport
+        if transport is None or self.ended.done():
+            return
+        if data := self._engine.data_to_send(self._loop.time()):
+            transport.write(data)
+        if self._engine.finished:
+            transport.close()
+
+    def _tick(self) -> None:
+        for event in self._engine.tick(self._loop.time()):
+            self._on_event(event)
+        self._flush()
+        self._ticking = self._loop.call_later(TICK_S, self._tick)
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case Delivery():
+                event.link.context.delivered(event)
+            case Disposed(deliveries, state, settled):
+                self._on_disposed(deliveries, state, settled)
+            case Flowed(link):
+                link.context.flowed()
+            case LinkAttached(link, attach):
+                if link.context is None:
+                    link.refuse("amqp:not-allowed", "brokers attach no links here")
+                else:
+                    link.context.attached(attach)
+            case LinkDetached(link, _, error, _):
+                link.detach()
+                condition = None if error is None else error.condition
+                _tell_detached(link, _said(error, "the link was detached"), condition)
+            case SessionEnded(_, error, _):
+                self._why = _said(error, "the broker ended the session")
+                self._engine.close()
+            case Opened(open):
+                self.session = self._engine.begin()
+                self.opened.set_result(open.container_id)
+            case Closed(error, _):
+                self._why = _said(error, _CLOSED if self._why == _BROKE else self._why)
+                self._refused = not self.opened.done() and self._is_login_refused(error)
+            case _:
+                pass  # who we are is known, and the session has begun
+
+    def _on_disposed(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
+        by_link: dict[Link, list[Delivery]] = {}
+        for delivery in deliveries:
+            if not settled:
+                delivery.settle(state)
+            by_link.setdefault(delivery.link, []).append(delivery)
+        for link, those in by_link.items():
+            link.context.disposed(those, state)
+
+    def _is_login_refused(self, error: Error | None) -> bool:
+        # Before open, what can fail but the bytes themselves is who we are.
+        sasl = self._engine.sasl
+        return error is not None and (
+            error.condition == UNAUTHORIZED_ACCESS or (sasl is not None and sasl.identity is None)
+        )
+
+
+def _tell_detached(link: Link, why: str, condition: str | None) -> None:
+    user, link.context = link.context, None
+    if user is not None:
+        user.detached(why, condition)
+
+
+def _said(error: Error | None, otherwise: str) -> str:
+    return otherwise if error is None else f"{error.condition}: {error.description or ''}".rstrip(": ")
+
+
+async def connect(broker: BrokerSettings, server: Server, container_id: str) -> BrokerConnection:
+    """An open connection. Raises `Unreachable`, and `Refusal` if trying again does not help."""
+    loop = asyncio.get_running_loop()
+    limits = Limits(idle_timeout_s=broker.idle_timeout_s)
+    sasl = SaslClient(
+        server.user,
+        None if server.password is None else str.__str__(server.password),
+        mechanisms=mechanisms(broker, server),
+        hostname=server.host,
+    )
+    connection = BrokerConnection(Connection.client(limits, sasl), Open(container_id, hostname=server.host))
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            await loop.create_connection(
+                lambda: connection,
+                server.host,
+                server.port,
+                ssl=broker.tls_context() if server.tls else None,
+                server_hostname=server.host if server.tls else None,
+            )
+            await asyncio.shield(connection.opened)
+    except ssl.SSLCertVerificationError as error:
+        raise Refusal(f"its certificate is not trusted: {error.verify_message}") from None
+    except TimeoutError:
+        raise Unreachable(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
+    except OSError as error:
+        raise Unreachable(error.strerror or str(error)) from None
+    finally:
+        if not connection.is_open:
+            connection.abort()
+            if not connection.opened.done():
+                connection.opened.cancel()
+    return connection
+
+
+def mechanisms(broker: BrokerSettings, server: Server) -> tuple[str, ...]:
+    """The ways to say who we are, the best first. A password is shown to nobody who listens on the way."""
+    found = [EXTERNAL] if server.tls and broker.tls_cert else []
+    if server.user is not None:
+        found += [SCRAM_SHA_512, SCRAM_SHA_256]
+        if server.tls or broker.plain_without_tls or server.is_this_machine:
+            found.append(PLAIN)
+    return tuple(found) or (ANONYMOUS,)
