@@ -43,6 +43,7 @@ _BROKER_XML = """\
     <max-disk-usage>-1</max-disk-usage>
     <acceptors>
       <acceptor name="amqp">tcp://{host}:{port}?protocols=AMQP</acceptor>
+{acceptors}
     </acceptors>
     <address-settings>
       <address-setting match="#">
@@ -59,10 +60,14 @@ _BROKER_XML = """\
 
 
 class Artemis:
-    """One broker in one folder. ``more`` is more of Artemis' own configuration: elements of ``core``."""
+    """One broker in one folder.
 
-    def __init__(self, folder: Path, *, more: str = "") -> None:
+    ``acceptors`` and ``more`` are more of Artemis' own configuration: elements of ``acceptors`` and ``core``.
+    """
+
+    def __init__(self, folder: Path, *, acceptors: str = "", more: str = "") -> None:
         self._folder = folder.absolute()
+        self._acceptors = acceptors
         self._more = more
         self._port: int | None = None
         self._server: Guarded | None = None
@@ -98,7 +103,9 @@ class Artemis:
         self._port = self._port or free_port()
         settings = self._folder / "etc" / "broker.xml"
         settings.parent.mkdir(parents=True, exist_ok=True)
-        settings.write_text(_BROKER_XML.format(host=HOST, port=self._port, more=self._more))
+        settings.write_text(
+            _BROKER_XML.format(host=HOST, port=self._port, acceptors=self._acceptors, more=self._more)
+        )
         log = self._folder / "artemis.log"
         self._server = Guarded(command, folder=self._folder, output=log)
         deadline = time.monotonic() + _START_TIMEOUT_S
