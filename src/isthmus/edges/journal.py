@@ -14,6 +14,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from confluent_kafka import KafkaError
 from confluent_kafka import Message as Delivered
@@ -29,7 +31,8 @@ Decided = Callable[[IsthmusError | None], None]
 """Told on the loop when an entry is in the journal, or why it never will be: `HardFailure` if Kafka refuses,
 a `SoftFailure` for one that the journal cannot carry."""
 
-_Outcome = Callable[[KafkaError | None, Delivered], None]
+_Reported = Callable[[KafkaError | None, Delivered], None]
+"""What Kafka's client calls."""
 
 RETRY_S = 0.02
 """How long a full queue is left alone."""
@@ -43,33 +46,27 @@ class EdgeJournal:
         self._writer = writer
         self._as_json = as_json
         self._loop = asyncio.get_running_loop()
-        self._outcomes: deque[tuple[_Outcome, KafkaError | None, Delivered]] = deque()
+        self._outcomes: deque[tuple[Callable[[Any], None], object]] = deque()
         self._awake = False
-        self._delayed: deque[tuple[Entry, _Outcome, Decided]] = deque()
+        self._delayed: deque[tuple[Entry, _Reported, Decided]] = deque()
 
     def put(self, entry: Entry, decided: Decided) -> None:
         """Write an entry; entries of one session are in the journal in the order in which they were put."""
-
-        def outcome(error: KafkaError | None, _message: Delivered) -> None:
-            decided(None if error is None else self._writer.refused(error))
-
-        self._offer(entry, outcome, decided)
+        self._offer(entry, partial(self._on_decided, decided), decided)
 
     async def write(self, entry: Entry) -> str:
         """Write an entry and wait for its stable id: what `isthmus.edges.contract.Journal` promises."""
         future: asyncio.Future[str] = self._loop.create_future()
 
-        def outcome(error: KafkaError | None, message: Delivered) -> None:
-            if error is None and not future.cancelled():
-                future.set_result(str(self._writer.position(message)))
-            elif error is not None:
-                failed(self._writer.refused(error))
+        def placed(place: str) -> None:
+            if not future.cancelled():
+                future.set_result(place)
 
         def failed(failure: IsthmusError | None) -> None:
             if failure is not None and not future.cancelled():
                 future.set_exception(failure)
 
-        self._offer(entry, outcome, failed)
+        self._offer(entry, partial(self._on_placed, placed, failed), failed)
         return await future
 
     @property
@@ -86,27 +83,21 @@ class EdgeJournal:
         finally:
             self._drain()
 
-    def _offer(self, entry: Entry, outcome: _Outcome, refused: Decided) -> None:
+    def _offer(self, entry: Entry, reported: _Reported, refused: Decided) -> None:
         if self._as_json and entry.op is Op.ADD and not entry.conversion:
             try:
                 entry = entry._replace(conversion=conversion_headers(entry.message, json=True))
             except SoftFailure as failure:
                 self._loop.call_soon(refused, failure)
                 return
-        if self._delayed or not self._offered(entry, outcome, refused):
+        if self._delayed or not self._offered(entry, reported, refused):
             if not self._delayed:
                 self._loop.call_later(RETRY_S, self._retry)
-            self._delayed.append((entry, outcome, refused))
+            self._delayed.append((entry, reported, refused))
 
-    def _offered(self, entry: Entry, outcome: _Outcome, refused: Decided) -> bool:
-        def delivered(error: KafkaError | None, message: Delivered) -> None:
-            self._outcomes.append((outcome, error, message))
-            if not self._awake:
-                self._awake = True
-                self._loop.call_soon_threadsafe(self._drain)
-
+    def _offered(self, entry: Entry, reported: _Reported, refused: Decided) -> bool:
         try:
-            return self._writer.offer(entry, delivered)
+            return self._writer.offer(entry, reported)
         except (HardFailure, EncodeError) as failure:
             self._loop.call_soon(refused, failure)
             return True
@@ -117,13 +108,32 @@ class EdgeJournal:
         if self._delayed:
             self._loop.call_later(RETRY_S, self._retry)
 
+    # On the thread of Kafka's client
+
+    def _on_decided(self, decided: Decided, error: KafkaError | None, _message: Delivered) -> None:
+        self._tell(decided, None if error is None else self._writer.refused(error))
+
+    def _on_placed(
+        self, placed: Callable[[str], None], failed: Decided, error: KafkaError | None, message: Delivered
+    ) -> None:
+        if error is None:
+            self._tell(placed, str(self._writer.position(message)))
+        else:
+            self._tell(failed, self._writer.refused(error))
+
+    def _tell(self, whom: Callable[[Any], None], what: object) -> None:
+        self._outcomes.append((whom, what))
+        if not self._awake:
+            self._awake = True
+            self._loop.call_soon_threadsafe(self._drain)
+
     def _drain(self) -> None:
         # Before the first is taken: one that arrives in the meantime wakes the loop again.
         self._awake = False
         outcomes = self._outcomes
         while outcomes:
-            outcome, error, message = outcomes.popleft()
-            outcome(error, message)
+            whom, what = outcomes.popleft()
+            whom(what)
 
 
 class TaggedJournal:

@@ -123,20 +123,20 @@ def is_reserved(name: str) -> bool:
 
 def encode(entry: Entry) -> Record:
     """The journal record of an entry. Raises `EncodeError` for text that UTF-8 cannot carry."""
-    message = entry.message
+    message, op = entry.message, entry.op
     headers: list[tuple[str, bytes | None]] = [
-        (OP, _utf8(entry.op)),
+        (OP, op.encode()),
         (ADDRESS, _utf8(message.address)),
         (PROTOCOL, _utf8(message.protocol)),
         (SESSION, _utf8(message.session)),
-        (BODY, _utf8(encode_body(message.body))),
+        (BODY, encode_body(message.body).encode()),
     ]
-    if entry.op not in PLAIN:
+    if op not in PLAIN:
         headers.append((TRANSACTION, _utf8(entry.transaction or "")))
         headers.append((SEQUENCE, _utf8(str(entry.sequence or 0))))
     headers += entry.conversion
     headers += encode_headers(message.headers)
-    key = message.id if entry.op in PLAIN or entry.op.endswith("_TX") else entry.transaction or ""
+    key = message.id if op in PLAIN or op.endswith("_TX") else entry.transaction or ""
     return Record(_utf8(key), message.value, headers)
 
 
@@ -190,17 +190,37 @@ def own_headers(headers: KafkaHeaders) -> KafkaHeaders:
 
 def encode_headers(headers: Mapping[str, Header]) -> list[tuple[str, bytes | None]]:
     """A message's headers as Kafka headers: each as text, then one with the types of those not strings."""
-    encoded: list[tuple[str, bytes | None]] = [
-        (_utf8(HEADER_PREFIX + name).decode(), _utf8(header.text)) for name, header in headers.items()
-    ]
-    types = "".join(
-        type_entry(name, header.type)
-        for name, header in headers.items()
-        if header.type is not HeaderType.STRING
-    )
+    encoded: list[tuple[str, bytes | None]] = []
+    types = ""
+    for name, (text, type) in headers.items():
+        encoded.append((_kafka_names.get(name) or _kafka_name(name), _utf8(text)))
+        if type is not _STRING:
+            types += _type_entries.get((name, type)) or _type_entry(name, type)
     if types:
-        encoded.append((TYPES, _utf8(types)))
+        encoded.append((TYPES, types.encode()))
     return encoded
+
+
+_STRING = HeaderType.STRING
+_NAMES_KEPT = 4096
+_NAME_KEPT_LENGTH = 64
+_kafka_names: dict[str, str] = {}
+_type_entries: dict[tuple[str, HeaderType], str] = {}
+"""What was made of names before: the same few come with every message."""
+
+
+def _kafka_name(name: str) -> str:
+    made = _utf8(HEADER_PREFIX + name).decode()
+    if len(_kafka_names) < _NAMES_KEPT and len(name) <= _NAME_KEPT_LENGTH:
+        _kafka_names[name] = made
+    return made
+
+
+def _type_entry(name: str, type: HeaderType) -> str:
+    made = type_entry(name, type)
+    if len(_type_entries) < _NAMES_KEPT and len(name) <= _NAME_KEPT_LENGTH:
+        _type_entries[name, type] = made
+    return made
 
 
 def decode_headers(headers: KafkaHeaders) -> dict[str, Header]:
@@ -264,8 +284,12 @@ def decode_types(text: str) -> dict[str, HeaderType]:
 
 def encode_body(body: Body) -> str:
     """The text of ``isthmus.body``."""
-    spans = ",".join(f"{offset}+{length}" for offset, length in body.spans)
-    return f"{body.kind}:{spans}" if spans else str(body.kind)
+    spans = body.spans
+    if len(spans) == 1:  # nearly always
+        offset, length = spans[0]
+        return f"{body.kind}:{offset}+{length}"
+    text = ",".join(f"{offset}+{length}" for offset, length in spans)
+    return f"{body.kind}:{text}" if text else str(body.kind)
 
 
 _BODY_KINDS = frozenset(kind.value for kind in BodyKind)
