@@ -1,0 +1,168 @@
+"""JMS through the front door, beside Artemis: ``python -m benches.front_door [--rounds N] [--only KIND]``.
+
+One warm Qpid JMS client talks to both in turn, on one connection, with persistent text messages of 256 bytes
+and three properties:
+
+- *async*: sends with a completion listener, from the first send to the last completion;
+- *sync*: sends that each wait for their acknowledgement;
+- *transacted*: sends in a transacted session, 100 to a commit;
+- *receive*: a queue is read with AUTO_ACKNOWLEDGE, from the first message to the last. Artemis' queue is
+  filled by JMS sends, the front door's by writing to the topic behind it what the router would.
+
+Artemis has its default journal. The front door is the process that ``isthmus edge`` starts, on the embedded
+Kafka; its acknowledgement includes Kafka's, on acks=all. A ratio is the front door's rate over that of
+Artemis, the median of those of all rounds; the last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from benches.harness import cpu_s, ending_in_good_order, finish, in_turn, machine, say
+from benches.jms import JmsLoad
+from isthmus.codecs.amqp import AmqpMessage, AmqpValue, MessageHeader, MessageProperties
+from isthmus.converters import converter
+from isthmus.embedded.claim import answers
+from isthmus.embedded.kafka import EmbeddedKafka
+from isthmus.embedded.ports import HOST, free_port
+from isthmus.kafka import Kafka, create_topics
+from isthmus.testing.artemis import Artemis
+
+COUNTS = {"async": 20_000, "sync": 1_000, "transacted": 10_000, "receive": 20_000}
+BARS = {"async": 1.5, "sync": 2.0, "transacted": 1.0, "receive": 1.0}
+ROUNDS = 5
+PARTITIONS = 4
+BODY = "x" * 256
+START_S = 60.0
+
+numbers = itertools.count()
+
+
+@contextmanager
+def front_door(folder: Path, kafka: Kafka, more: str = "") -> Iterator[tuple[str, int]]:
+    """The edge as users run it: its URL and process id."""
+    port = free_port()
+    file = folder / "edge.properties"
+    file.write_text(
+        f"bridge.id=bench\nkafka.bootstrap.servers={kafka.servers}\nstate.dir={folder}/state\n"
+        f"message.convert=jms\njournal.partitions={PARTITIONS}\nmonitor.port=0\n"
+        f"amqp.port={port}\namqp.auto-create=true\n{more}"
+    )
+    with (folder / "edge.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "isthmus", "edge", str(file)], stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        deadline = time.monotonic() + START_S
+        while not answers(f"{HOST}:{port}"):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the edge does not answer: {(folder / 'edge.log').read_text()[-2000:]}")
+            time.sleep(0.05)
+        yield f"amqp://{HOST}:{port}", process.pid
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def fill(kafka: Kafka, topic: str, count: int) -> None:
+    """Write to a topic what the router would of the load's messages."""
+    create_topics(kafka, [topic], PARTITIONS)
+    producer = Producer({**kafka.python_options(), "linger.ms": 5})
+    for number in range(count):
+        message = AmqpMessage(
+            header=MessageHeader(durable=True),
+            properties=MessageProperties(
+                message_id=f"ID:bench:{number}", to=topic, correlation_id=f"c-{number}"
+            ),
+            application_properties={"Region": "EU", "Amount": 42},
+            body=AmqpValue(BODY),
+        )
+        record = converter("jms").to_kafka_record(message)
+        producer.produce(topic, record.value, headers=list(record.headers), partition=number % PARTITIONS)
+        producer.poll(0)
+    producer.flush(30)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--only", choices=COUNTS, action="append", help="measure this alone; may be repeated")
+    options = parser.parse_args()
+    kinds = options.only or list(COUNTS)
+    say(machine())
+    with (
+        ending_in_good_order(),
+        tempfile.TemporaryDirectory() as name,
+        EmbeddedKafka(Path(name) / "kafka") as broker,
+        Artemis(Path(name) / "artemis") as artemis,
+        JmsLoad(Path(name) / "jms") as jms,
+    ):
+        kafka = Kafka(broker.bootstrap_servers)
+        with front_door(Path(name), kafka) as (url, pid):
+            cpu: dict[str, list[float]] = {kind: [] for kind in kinds}
+
+            def ours(kind: str) -> Callable[[], float]:
+                def run() -> float:
+                    queue = f"{kind}-{next(numbers)}"
+                    if kind == "receive":
+                        fill(kafka, queue, COUNTS[kind])
+                    before = cpu_s(pid)
+                    rate = jms.run(kind, url, queue, COUNTS[kind])
+                    after = cpu_s(pid)
+                    if before is not None and after is not None:
+                        cpu[kind].append(1e6 * (after - before) / COUNTS[kind])
+                    return rate
+
+                return run
+
+            def theirs(kind: str) -> Callable[[], float]:
+                def run() -> float:
+                    queue = f"{kind}-{next(numbers)}"
+                    if kind == "receive":
+                        jms.run("async", artemis.url, queue, COUNTS[kind])
+                    return jms.run(kind, artemis.url, queue, COUNTS[kind])
+
+                return run
+
+            candidates = {
+                f"{kind}, {name}": run(kind)
+                for kind in kinds
+                for name, run in (("Artemis", theirs), ("front door", ours))
+            }
+            rates = in_turn(candidates, rounds=options.rounds)
+        version = artemis.version
+    results: dict[str, object] = {"artemis": version, "bars": BARS}
+    for kind in kinds:
+        theirs_per_s, ours_per_s = rates[f"{kind}, Artemis"], rates[f"{kind}, front door"]
+        ratios = [mine / other for mine, other in zip(ours_per_s, theirs_per_s, strict=True)]
+        ratio = statistics.median(ratios)
+        spent = f", {statistics.median(cpu[kind][1:]):.0f} µs CPU a message" if cpu[kind][1:] else ""
+        say(
+            f"{kind:<11}{statistics.median(ours_per_s):>8,.0f} msg/s{spent}; "
+            f"Artemis {statistics.median(theirs_per_s):>8,.0f} msg/s; ratio {ratio:.2f} "
+            f"({min(ratios):.2f} to {max(ratios):.2f}), bar {BARS[kind]:g}"
+        )
+        results[f"{kind}_ratio"] = round(ratio, 2)
+        results[f"{kind}_per_s"] = round(statistics.median(ours_per_s))
+        results[f"{kind}_artemis_per_s"] = round(statistics.median(theirs_per_s))
+    finish("front_door", results)
+
+
+if __name__ == "__main__":
+    main()
