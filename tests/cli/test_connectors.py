@@ -138,6 +138,18 @@ def test_the_doctor_finds_that_ibms_library_is_missing(tmp_path: Path) -> None:
     assert re.search(r"^mq +missing ", done.stdout, re.MULTILINE)
 
 
+def test_the_doctor_finds_that_a_broker_cannot_be_reached(tmp_path: Path) -> None:
+    (tmp_path / "b.properties").write_text(
+        "amqp.connect.main.url=amqp://bridge:s3cret@127.0.0.1:1\namqp.connect.main.intake.addresses=q"
+    )
+    done = isthmus("doctor", "b.properties", folder=tmp_path)
+    assert done.returncode == 1
+    assert re.search(
+        r"^amqp +missing +main: amqp://127.0.0.1:1 cannot be reached: ", done.stdout, re.MULTILINE
+    )
+    assert "s3cret" not in done.stdout + done.stderr
+
+
 def test_the_doctor_finds_that_kafka_does_not_answer(tmp_path: Path) -> None:
     (tmp_path / "b.properties").write_text("kafka.bootstrap.servers=127.0.0.1:1")
     done = isthmus("doctor", "b.properties", folder=tmp_path)

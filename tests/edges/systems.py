@@ -57,37 +57,20 @@ class Systems:
         assert producer.flush(30) == 0
 
     def send_over_amqp(self, address: str, body: str, headers: Mapping[str, Header]) -> None:
-        proton = pytest.importorskip("proton", reason="python-qpid-proton is not installed")
+        message = amqp_message(body, headers)
         from proton.utils import BlockingConnection
 
-        types = {
-            HeaderType.BYTE: proton.byte,
-            HeaderType.SHORT: proton.short,
-            HeaderType.INT: proton.int32,
-            HeaderType.FLOAT: proton.float32,
-        }
-        properties = {
-            name: types.get(header.type, lambda value: value)(header.value)
-            for name, header in headers.items()
-        }
         connection = BlockingConnection(f"amqp://127.0.0.1:{self.edges.amqp_ports[0]}", timeout=30)
         try:
-            connection.create_sender(address).send(proton.Message(body, properties=properties))
+            connection.create_sender(address).send(message)
         finally:
             connection.close()
 
     def received_over_amqp(self, source: str) -> Seen:
         """The next message of a source."""
-        proton = pytest.importorskip("proton", reason="python-qpid-proton is not installed")
+        pytest.importorskip("proton", reason="python-qpid-proton is not installed")
         from proton.utils import BlockingConnection
 
-        types = {
-            proton.byte: HeaderType.BYTE,
-            proton.short: HeaderType.SHORT,
-            proton.int32: HeaderType.INT,
-            int: HeaderType.LONG,
-            proton.float32: HeaderType.FLOAT,
-        }
         connection = BlockingConnection(f"amqp://127.0.0.1:{self.edges.amqp_ports[0]}", timeout=60)
         try:
             receiver = connection.create_receiver(source)
@@ -95,12 +78,7 @@ class Systems:
             receiver.accept()
         finally:
             connection.close()
-        body = message.body if isinstance(message.body, bytes) else str(message.body).encode()
-        headers = {
-            name: Header.of(_plain(value), types.get(type(value)))
-            for name, value in message.properties.items()
-        }
-        return Seen(body, headers)
+        return seen_in_amqp(message)
 
     def send_to_nats(self, subject: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
         async def publish(client: Client) -> None:
@@ -228,6 +206,39 @@ def running_bridge(
         finally:
             router.send_signal(signal.SIGTERM)
             router.wait(60)
+
+
+def amqp_message(body: str, headers: Mapping[str, Header]) -> Any:
+    """A message of proton's."""
+    proton = pytest.importorskip("proton", reason="python-qpid-proton is not installed")
+    types = {
+        HeaderType.BYTE: proton.byte,
+        HeaderType.SHORT: proton.short,
+        HeaderType.INT: proton.int32,
+        HeaderType.FLOAT: proton.float32,
+    }
+    properties = {
+        name: types.get(header.type, lambda value: value)(header.value) for name, header in headers.items()
+    }
+    return proton.Message(body, properties=properties)
+
+
+def seen_in_amqp(message: Any) -> Seen:
+    """What a message of proton's has."""
+    import proton
+
+    types = {
+        proton.byte: HeaderType.BYTE,
+        proton.short: HeaderType.SHORT,
+        proton.int32: HeaderType.INT,
+        int: HeaderType.LONG,
+        proton.float32: HeaderType.FLOAT,
+    }
+    body = message.body if isinstance(message.body, bytes) else str(message.body).encode()
+    headers = {
+        name: Header.of(_plain(value), types.get(type(value))) for name, value in message.properties.items()
+    }
+    return Seen(body, headers)
 
 
 def _plain(value: object) -> Any:

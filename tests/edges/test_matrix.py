@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
 
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
-from tests.edges.systems import Seen, Systems, queue, running_bridge
+from tests.edges.systems import Seen, Systems, amqp_message, queue, running_bridge, seen_in_amqp
 from tests.polling import eventually
 
 from isthmus.codecs.bridge_message import BridgeMessage, Property, PropertyType
@@ -23,8 +25,9 @@ from isthmus.edges.mq.translate import PROPERTY_TYPES
 from isthmus.message import Header, HeaderType
 
 SYSTEMS = ("kafka", "nats", "mq")
-SYSTEMS_AND_AMQP = (*SYSTEMS, "amqp")
-"""AMQP clients receive what is in Kafka's topics: to them a route goes to a topic."""
+HAS_PROTON = find_spec("proton") is not None
+SYSTEMS_AND_AMQP = (*SYSTEMS, "amqp", *(["broker"] if HAS_PROTON else []))
+"""AMQP clients receive what is in Kafka's topics: to them a route goes to a topic. The broker is proton's."""
 HEADERS = {
     "text": Header("grüß dich"),
     "flag": Header.of(True),
@@ -86,31 +89,50 @@ def _destination(source: str, system: str) -> str:
 
 
 def _configuration() -> str:
-    keys = {"kafka": "topic", "nats": "subject", "mq": "queue", "amqp": "topic"}
+    keys = {"kafka": "topic", "nats": "subject", "mq": "queue", "amqp": "topic", "broker": "address"}
     lines = ["nats.intake.all.subject=from-nats.*"]
     lines += [f"mq.intake.{each}.queue={_source('mq', each)}" for each in SYSTEMS_AND_AMQP]
     lines.append("routing.source.topics=" + ",".join(_source("kafka", each) for each in SYSTEMS_AND_AMQP))
     lines.append("amqp.port=0")
+    if HAS_PROTON:
+        taken = ",".join(_source("broker", each) for each in SYSTEMS_AND_AMQP)
+        lines.append(f"amqp.connect.main.intake.addresses={taken}")
     for source in SYSTEMS_AND_AMQP:
         for destination in SYSTEMS_AND_AMQP:
             route = f"routes.{source}-{destination}"
             lines.append(f'{route}.predicate=msg.address=="{_source(source, destination)}"')
-            lines.append(f"{route}.dest.{keys[destination]}={_destination(source, destination)}")
+            broker = "main:" if destination == "broker" else ""
+            lines.append(f"{route}.dest.{keys[destination]}={broker}{_destination(source, destination)}")
     return "\n".join(lines) + CONNECTORS
 
 
 @pytest.fixture(scope="module")
-def systems(tmp_path_factory: pytest.TempPathFactory, kafka_servers: str) -> Iterator[Systems]:
+def broker() -> Iterator[Any]:
+    """An AMQP broker that the bridge is a client of, if there is a proton to make it with."""
+    if not HAS_PROTON:
+        yield None
+        return
+    from tests.edges.amqp.broker import Broker
+
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def systems(tmp_path_factory: pytest.TempPathFactory, kafka_servers: str, broker: Any) -> Iterator[Systems]:
     topics = (
         *(_source("kafka", each) for each in SYSTEMS_AND_AMQP),
         *(_destination(each, "kafka") for each in SYSTEMS_AND_AMQP),
         *(_destination(each, "amqp") for each in SYSTEMS_AND_AMQP),
     )
-    with running_bridge(tmp_path_factory.mktemp("matrix"), kafka_servers, _configuration(), topics) as found:
+    configuration = _configuration()
+    if broker is not None:
+        configuration += f"amqp.connect.main.url={broker.url}\n"
+    with running_bridge(tmp_path_factory.mktemp("matrix"), kafka_servers, configuration, topics) as found:
         yield found
 
 
-def _send(systems: Systems, system: str, address: str, body: bytes) -> None:
+def _send(systems: Systems, broker: Any, system: str, address: str, body: bytes) -> None:
     if system == "kafka":
         systems.send_to_kafka(address, body, HEADERS)
     elif system == "nats":
@@ -119,13 +141,17 @@ def _send(systems: Systems, system: str, address: str, body: bytes) -> None:
         systems.send_to_nats(address, body, {**texts, "Isthmus-Types": types})
     elif system == "amqp":
         systems.send_over_amqp(address, body.decode(), HEADERS)
+    elif system == "broker":
+        broker.put(address, amqp_message(body.decode(), HEADERS))
     else:
         properties = {name: Property(PROPERTY_TYPES[each.type], each.value) for name, each in HEADERS.items()}
         systems.put(queue(address), body, properties)
 
 
 @contextmanager
-def _arrivals(systems: Systems, system: str, address: str) -> Iterator[Callable[[], Seen | None]]:
+def _arrivals(
+    systems: Systems, broker: Any, system: str, address: str
+) -> Iterator[Callable[[], Seen | None]]:
     """Looks for the first message at the end of a way."""
     if system == "nats":
         with systems.subscribed(address) as seen:
@@ -134,6 +160,8 @@ def _arrivals(systems: Systems, system: str, address: str) -> Iterator[Callable[
         yield lambda: systems.got(address)
     elif system == "amqp":
         yield lambda: systems.received_over_amqp(f"{address}/group.id/matrix")
+    elif system == "broker":
+        yield lambda: next(map(seen_in_amqp, list(broker.queues[address])), None)
     else:
         yield lambda: next(iter(systems.in_topic(address)), None)
 
@@ -141,13 +169,14 @@ def _arrivals(systems: Systems, system: str, address: str) -> Iterator[Callable[
 @pytest.mark.parametrize("destination", SYSTEMS_AND_AMQP)
 @pytest.mark.parametrize("source", SYSTEMS_AND_AMQP)
 def test_a_message_arrives_with_its_headers_and_their_types(
-    systems: Systems, source: str, destination: str
+    systems: Systems, broker: Any, source: str, destination: str
 ) -> None:
     body = f"from {source} to {destination}: grüße".encode()
-    with _arrivals(systems, destination, _destination(source, destination)) as look:
-        _send(systems, source, _source(source, destination), body)
+    with _arrivals(systems, broker, destination, _destination(source, destination)) as look:
+        _send(systems, broker, source, _source(source, destination), body)
         found: list[Seen] = []
-        eventually(lambda: (seen := look()) is not None and found.append(seen) is None, timeout_s=60)
+        # The first one waits for Spark to compile the plan of all these routes.
+        eventually(lambda: (seen := look()) is not None and found.append(seen) is None, timeout_s=120)
     assert found[0].body == body
     assert {name: found[0].headers.get(name) for name in HEADERS} == HEADERS
 

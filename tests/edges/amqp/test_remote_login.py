@@ -15,8 +15,10 @@ from tests.edges.asynchronous import eventually, running
 from isthmus.config.brokers import BrokerSettings
 from isthmus.edges.amqp.remote import AmqpClient
 from isthmus.edges.amqp.remote.connection import mechanisms
+from isthmus.edges.amqp.remote.reaching import reach
 from isthmus.edges.amqp.settings import AmqpsSettings
 from isthmus.edges.amqp.users import Users, set_user
+from isthmus.edges.contract import Unreachable
 from isthmus.errors import HardFailure
 
 PASSWORD = "s3cret/@:%"
@@ -133,6 +135,14 @@ def test_a_password_crosses_no_network_unencrypted_unless_that_is_allowed(
     offered = mechanisms(broker, broker.servers[0])
     assert ("PLAIN" in offered) is plain
     assert offered[:2] == ("SCRAM-SHA-512", "SCRAM-SHA-256")
+
+
+def test_a_broker_that_is_looked_for_says_who_it_is(users: Users) -> None:
+    with Door(users=users, users_file="x") as door:
+        broker = BrokerSettings.model_validate({"url": f"amqp://bridge:{QUOTED}@127.0.0.1:{door.port}"})
+        assert reach(broker, "b") == f"amqp://127.0.0.1:{door.port} answers, as isthmus"
+    with pytest.raises(Unreachable, match=f"amqp://127.0.0.1:{broker.servers[0].port} cannot be reached: "):
+        reach(broker, "b")
 
 
 def test_the_next_server_is_tried_when_the_first_is_not_there() -> None:
