@@ -22,7 +22,7 @@ from isthmus.edges.amqp.remote import AmqpClient, AmqpDelivery, AmqpIntake
 from isthmus.edges.contract import Delivery, Journal, Letter, Unreachable
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.forms import mq_forms, nats_forms, nats_mq
-from isthmus.edges.front_door import FrontDoor, route_converter
+from isthmus.edges.front_door import FrontDoor, largest_message, route_converter
 from isthmus.edges.journal import EdgeJournal, TaggedJournal
 from isthmus.edges.metered import Handed, MeteredDelivery
 from isthmus.edges.mq.client import MqClient, queue_manager
@@ -205,6 +205,7 @@ class Assembly:
             AmqpClient(broker, name=name, container_id=container_id),
             self._journal,
             dead_letters=self._dead_letters.message,
+            max_message_size=largest_message(self._settings, self._kafka),
             as_json=self._settings.uses_json,
         )
 

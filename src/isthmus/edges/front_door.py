@@ -49,7 +49,7 @@ class FrontDoor:
                 auto_create=auto_create,
                 undeliverable=dead_letters.received,
             ),
-            max_message_size=_largest(settings, kafka),
+            max_message_size=largest_message(settings, kafka),
             container_id=settings.bridge_id,
             users=Users.read(Path(users)) if users else None,
             as_json=settings.uses_json,
@@ -99,6 +99,7 @@ def route_converter(settings: Settings, topic: str, destination: str | None = No
     return converter(name, compat=settings.json_compat) if name == "json" else converter(name)
 
 
-def _largest(settings: Settings, kafka: Kafka) -> int:
+def largest_message(settings: Settings, kafka: Kafka) -> int:
+    """How many bytes a record of the journal may have."""
     journal = describe(kafka, [settings.journal.topic]).get(settings.journal.topic)
     return min(journal.max_message_bytes or LARGEST_BYTES, LARGEST_BYTES) if journal else LARGEST_BYTES

@@ -30,6 +30,7 @@ class Broker(MessagingHandler):  # type: ignore[misc]
         """What is done with the next messages to an address, in place of accepting them."""
         self.unsettled: dict[proton.Delivery, tuple[str, proton.Message]] = {}
         self.most_unsettled = 0
+        self.rejected: list[tuple[proton.Message, str]] = []
         self.defined: set[str] = set()
         self.attached: list[tuple[str, list[str]]] = []
         self.gives_credit = True
@@ -142,6 +143,11 @@ class Broker(MessagingHandler):  # type: ignore[misc]
 
     def on_accepted(self, event: proton.Event) -> None:
         self.unsettled.pop(event.delivery, None)
+        event.delivery.settle()
+
+    def on_rejected(self, event: proton.Event) -> None:
+        condition = event.delivery.remote.condition
+        self.rejected.append((self.unsettled.pop(event.delivery)[1], condition.name))
         event.delivery.settle()
 
     def on_released(self, event: proton.Event) -> None:

@@ -126,7 +126,7 @@ async def taking(
     """An intake, and its journal."""
     journal = MemoryJournal()
     connecting = client(url, **{"intake.addresses": addresses, **settings})
-    intake = AmqpIntake(connecting, journal, dead_letters=never)
+    intake = AmqpIntake(connecting, journal, dead_letters=never, max_message_size=1_000_000)
     async with running(intake):
         await asyncio.wait_for(intake.ready.wait(), 20)
         yield intake, journal

@@ -18,6 +18,7 @@ from tests.polling import eventually as eventually_sync  # noqa: E402
 
 from isthmus.config.brokers import BrokerSettings  # noqa: E402
 from isthmus.edges.amqp.remote import AmqpClient, AmqpIntake  # noqa: E402
+from isthmus.edges.amqp.remote import intake as remote_intake  # noqa: E402
 from isthmus.errors import HardFailure, SoftFailure  # noqa: E402
 from isthmus.message import Message  # noqa: E402
 
@@ -38,7 +39,7 @@ class Taken:
         self.client = AmqpClient(
             BrokerSettings.model_validate({"url": url, **given}), name="b", container_id="isthmus.test.b"
         )
-        self.intake = AmqpIntake(self.client, self.journal, dead_letters=self._keep)
+        self.intake = AmqpIntake(self.client, self.journal, dead_letters=self._keep, max_message_size=100_000)
 
     async def _keep(self, message: Message, failure: SoftFailure) -> None:
         self.kept.append((message, failure))
@@ -188,6 +189,42 @@ def test_a_message_with_a_name_of_the_bridges_own_is_a_dead_letter(broker: Broke
             assert b"isthmus.id" in (message.value or b"")
             await eventually(lambda: not broker.unsettled)
             assert taken.intake.traffic.dead_letters == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_message_that_is_too_large_for_the_journal_is_rejected_and_the_rest_goes_on(broker: Broker) -> None:
+    broker.put("orders", proton.Message("x" * 100_000, id="ID:large"), *numbered(2))
+
+    async def scenario() -> None:
+        async with taking(broker.url) as taken:
+            await eventually(lambda: taken.bodies == ["0", "1"])
+            await eventually(lambda: not broker.unsettled)
+            assert (taken.intake.traffic.messages, taken.intake.traffic.dead_letters) == (2, 1)
+            assert taken.kept == []
+
+    asyncio.run(scenario())
+    [(message, condition)] = broker.rejected
+    assert (message.id, condition) == ("ID:large", "amqp:link:message-size-exceeded")
+
+
+def test_the_broker_is_not_listened_to_while_too_many_bytes_are_under_way(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_intake, "MAX_BYTES", 50_000)
+    large = [proton.Message(f"{number}".ljust(20_000), id=f"ID:{number}") for number in range(200)]
+    broker.put("orders", *large)
+
+    async def scenario() -> None:
+        async with taking(broker.url) as taken:
+            taken.journal.held = True
+            await eventually(lambda: taken.journal.waiting > 2)
+            await asyncio.sleep(1)  # nothing may follow, beyond what the socket had read already
+            assert taken.journal.waiting < 100
+            taken.journal.held = False
+            taken.journal.decide()
+            await eventually(lambda: len(taken.journal.entries) == 200)
+            assert [body.strip() for body in taken.bodies] == [str(number) for number in range(200)]
 
     asyncio.run(scenario())
 

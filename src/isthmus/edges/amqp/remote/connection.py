@@ -91,6 +91,7 @@ class BrokerConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._ticking: asyncio.TimerHandle | None = None
         self._flushing = False
+        self._listens = True
         self._writable = asyncio.Event()
         self._writable.set()
         self._why = _BROKE
@@ -108,6 +109,21 @@ class BrokerConnection(asyncio.Protocol):
         if not self._flushing:
             self._flushing = True
             self._loop.call_soon(self._flush)
+
+    @property
+    def listens(self) -> bool:
+        """Whether the broker is listened to."""
+        return self._listens
+
+    def listen(self, listens: bool) -> None:
+        """Read on, or let the broker wait."""
+        if listens is self._listens or self._transport is None or self._transport.is_closing():
+            return
+        self._listens = listens
+        if listens:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
 
     async def drained(self) -> None:
         """Return when the socket takes more."""
@@ -178,6 +194,8 @@ class BrokerConnection(asyncio.Protocol):
             transport.close()
 
     def _tick(self) -> None:
+        if not self._listens:
+            self._engine.receive_data(b"", self._loop.time())  # it is us who does not hear it
         for event in self._engine.tick(self._loop.time()):
             self._on_event(event)
         self._flush()
