@@ -44,8 +44,8 @@ from isthmus.config.settings import PipelineSettings
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op
+from isthmus.journal.places import Places
 from isthmus.kafka import Kafka, create_topics, read_topic
-from isthmus.ledger.places import Places
 from isthmus.message import Body, BodyKind, Header, HeaderType, Message
 from isthmus.pipeline.ledger import LedgerPlan, ledger_writer
 from isthmus.pipeline.session import start_session

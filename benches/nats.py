@@ -28,6 +28,7 @@ from nats.js import JetStreamContext
 import nats
 from benches.harness import ending_in_good_order, finish, in_turn, machine, say
 from isthmus.config.nats import NatsIntakeSettings, NatsSettings
+from isthmus.config.settings import JournalSettings
 from isthmus.edges.contract import Letter
 from isthmus.edges.journal import EdgeJournal
 from isthmus.edges.nats.client import NatsClient
@@ -87,7 +88,7 @@ async def intake_alone(client: Client) -> float:
 
 async def intake_ours(client: Client, ours: NatsClient, kafka: Kafka) -> float:
     durable = f"ours-{next(numbers)}"
-    journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, "journal"))
+    journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, JournalSettings(topic="journal")))
     began = time.perf_counter()
     source = NatsIntakeSettings(subject="source", durable=durable)
     intake = StreamIntake(ours, journal, source, dead_letters=nobody)
@@ -168,7 +169,7 @@ def main() -> None:
         EmbeddedNats(Path(folder) / "nats") as server,
     ):
         kafka = Kafka(broker.bootstrap_servers)
-        create_topics(kafka, ["journal"], 4)
+        create_topics(kafka, ["journal"], 5)
         create_topics(kafka, ["outbox"], 1)
         post(kafka)
         asyncio.run(fill(server.url))

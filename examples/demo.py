@@ -104,7 +104,7 @@ def main() -> int:
             edges = EdgeService(settings, kafka)
             edges.start()
             over_nats = []
-            with JournalWriter(kafka, settings.journal.topic) as writer:
+            with JournalWriter(kafka, settings.journal) as writer:
                 for number in track(range(MESSAGES), "sending", console=console):
                     kind, message = make_message(number, dice)
                     sent[kind] += 1

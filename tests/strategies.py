@@ -74,6 +74,9 @@ def messages(draw: st.DrawFn) -> Message:
     mode = draw(st.sampled_from([None, "PERSISTENT", "NON_PERSISTENT"]))
     if mode:
         headers["DeliveryMode"] = Header(mode)
+    end = draw(st.sampled_from([None, None, None, "0", "1", " 1", "-1", "9" * 18, "9" * 19, "soon"]))
+    if end:
+        headers["Expiration"] = Header(end, HeaderType.LONG)
     value = draw(st.binary(max_size=40))
     body = Body(draw(st.sampled_from(BodyKind)))
     spans = draw(st.lists(st.tuples(st.integers(0, len(value)), st.integers(0, len(value))), max_size=3))

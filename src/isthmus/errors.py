@@ -6,6 +6,7 @@
     ├── ConfigError          a configuration that cannot be used; nothing was started
     │   └── PredicateError   a route's predicate that does not parse; knows the place
     ├── HardFailure          the bridge cannot go on; it stops with exit code 3 and says what to do
+    │   └── Outage           a system that it needs is away, and may come back: at work it waits for that
     └── SoftFailure          one message cannot be handled; `routing.on-error` decides what follows
         ├── KeyFailure       no usable Kafka key in the message
         ├── ConversionFailure  the message has no form that the destination takes
@@ -54,6 +55,10 @@ class HardFailure(IsthmusError):
     def __init__(self, message: str, *, remedy: str) -> None:
         super().__init__(message)
         self.remedy = remedy
+
+
+class Outage(HardFailure):
+    """A system that the bridge needs is away. It may come back: only a start fails for that."""
 
 
 class SoftFailure(IsthmusError):

@@ -36,7 +36,7 @@ from confluent_kafka.admin import (
 
 from isthmus.config.check import TopicFacts, TopicProbe
 from isthmus.config.settings import KafkaSettings
-from isthmus.errors import ConfigError, HardFailure
+from isthmus.errors import ConfigError, HardFailure, Outage
 
 REQUEST_TIMEOUT_S = 10
 """How long one question to Kafka may take. Its own default is a minute: too long for a person to wait."""
@@ -215,8 +215,8 @@ def create_topics(
         time.sleep(0.02)
 
 
-def _unreachable(kafka: Kafka, error: KafkaException) -> HardFailure:
-    return HardFailure(
+def _unreachable(kafka: Kafka, error: KafkaException) -> Outage:
+    return Outage(
         f"Kafka at {kafka.servers!r} does not answer: {error.args[0].str()}",
         remedy="check kafka.bootstrap.servers, the kafka.* security options, and that the brokers are up",
     )

@@ -8,6 +8,7 @@ from tests.faults.driver import driver
 from tests.pipeline.bridge import text_message
 from tests.polling import eventually
 
+from isthmus.config.settings import JournalSettings
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.writer import JournalWriter
@@ -30,12 +31,12 @@ def test_routing_goes_on_when_kafka_is_back(tmp_path: Path) -> None:
     try:
         kafka = Kafka(broker.bootstrap_servers)
         create_topics(kafka, ["away-out"], 2)
-        create_topics(kafka, ["isthmus.away.journal"], 2)
+        create_topics(kafka, ["isthmus.away.journal"], 3)
         config, log = tmp_path / "away.properties", tmp_path / "driver.log"
         config.write_text(CONFIG.format(servers=kafka.servers, folder=tmp_path))
 
         def send(body: str) -> None:
-            with JournalWriter(kafka, "isthmus.away.journal") as writer:
+            with JournalWriter(kafka, JournalSettings(topic="isthmus.away.journal")) as writer:
                 writer.write(Entry(Op.ADD, text_message("a", body))).result()
 
         def arrived(body: bytes) -> bool:

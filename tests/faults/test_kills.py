@@ -12,6 +12,7 @@ from tests.faults.driver import driver
 from tests.pipeline.bridge import text_message
 from tests.polling import eventually
 
+from isthmus.config.settings import JournalSettings
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.writer import JournalWriter
 from isthmus.kafka import Kafka, create_topics, read_topic
@@ -43,7 +44,7 @@ def _is_running(pid: int) -> bool:
 def test_two_kills_in_mid_stream_lose_nothing_and_keep_order(kafka_servers: str, tmp_path: Path) -> None:
     kafka = Kafka(kafka_servers)
     create_topics(kafka, ["kills-out"], 3)
-    create_topics(kafka, ["isthmus.kills.journal"], 3)
+    create_topics(kafka, ["isthmus.kills.journal"], 4)
     config = tmp_path / "kills.properties"
     config.write_text(CONFIG.format(servers=kafka_servers, folder=tmp_path))
     log = tmp_path / "driver.log"
@@ -52,7 +53,7 @@ def test_two_kills_in_mid_stream_lose_nothing_and_keep_order(kafka_servers: str,
         return sum(1 for _ in read_topic(kafka, "kills-out"))
 
     def send() -> None:
-        with JournalWriter(kafka, "isthmus.kills.journal") as writer:
+        with JournalWriter(kafka, JournalSettings(topic="isthmus.kills.journal")) as writer:
             for number in range(MESSAGES):
                 message = text_message("numbers", str(number), session=f"s{number % SESSIONS}", number=number)
                 writer.write(Entry(Op.ADD, message))

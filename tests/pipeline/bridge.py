@@ -68,7 +68,7 @@ class TestBridge:
 
     def write(self, messages: Iterable[Message | Entry], settings: Settings) -> list[Position]:
         prepare(settings, self.kafka)
-        with JournalWriter(self.kafka, settings.journal.topic) as writer:
+        with JournalWriter(self.kafka, settings.journal) as writer:
             entries = (each if isinstance(each, Entry) else Entry(Op.ADD, each) for each in messages)
             return [future.result() for future in [writer.write(entry) for entry in entries]]
 

@@ -14,11 +14,12 @@ from confluent_kafka import Message as KafkaMessage
 from pyspark.sql import SparkSession
 from tests.pipeline.bridge import text_message
 
+from isthmus.config.settings import JournalSettings
 from isthmus.journal.layout import Entry, Op
+from isthmus.journal.places import Places
 from isthmus.journal.writer import JournalWriter
 from isthmus.kafka import Kafka, create_topics, read_topic
 from isthmus.ledger.live import live
-from isthmus.ledger.places import Places
 from isthmus.message import HeaderValue
 from isthmus.pipeline.ledger import LedgerPlan, ledger_writer, start_ledger
 
@@ -44,16 +45,17 @@ class LedgerBridge:
         config = {"cleanup.policy": "compact", **(config or {})}
         create_topics(self.kafka, [self.plan.journal_topic], PLACES.partitions, config)
 
+    def _writer(self) -> JournalWriter:
+        return JournalWriter(self.kafka, JournalSettings(topic=self.plan.journal_topic))
+
     def write(self, *entries: Entry) -> None:
-        with JournalWriter(self.kafka, self.plan.journal_topic) as writer:
-            writer._partitions = PLACES.session_partitions
+        with self._writer() as writer:
             for future in [writer.write(entry) for entry in entries]:
                 future.result()
 
     def write_many(self, entries: Iterable[Entry]) -> None:
         """The same without a future for each."""
-        with JournalWriter(self.kafka, self.plan.journal_topic) as writer:
-            writer._partitions = PLACES.session_partitions
+        with self._writer() as writer:
             for entry in entries:
                 writer.write(entry)
 

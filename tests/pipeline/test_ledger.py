@@ -68,7 +68,7 @@ def test_a_batch_that_is_repeated_writes_nothing_twice(ledger: LedgerBridge) -> 
 
 def test_a_delete_of_another_session_removes_a_message_and_its_annotations(ledger: LedgerBridge) -> None:
     plain, (held, committed) = text_message("q", "plain"), transaction("t", ["held"])
-    note = replace(text_message("q", "note", session="n"), id=f"{plain.id}\0delivered")
+    note = replace(text_message("q", "note", session="n", delivered=True), id=plain.id)
     ledger.write(Entry(Op.ADD, plain), held, committed, Entry(Op.ANNOTATE, note))
     ledger.run()
     assert sorted(bodies(ledger.live())) == ["held", "note", "plain"]

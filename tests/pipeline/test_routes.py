@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from confluent_kafka import Producer
@@ -204,6 +205,18 @@ def test_non_durable_messages_can_be_left_out(spark: SparkSession, bridge: TestB
 
     assert bridge.bodies("out") == ["durable", "durable by default"]
     assert counts.outcomes[Outcome.NON_DURABLE] == 1
+
+
+def test_expired_messages_are_left_out(spark: SparkSession, bridge: TestBridge) -> None:
+    bridge.make_topics("out")
+    settings = bridge.settings(bridge.route("r", "msg.address==a", "out"))
+    in_an_hour = int(time.time() * 1000) + 3_600_000
+    bridge.write([text_message("a", str(end), Expiration=end) for end in (1_000, 0, in_an_hour)], settings)
+
+    counts = bridge.run(spark, settings)
+
+    assert bridge.bodies("out") == ["0", str(in_an_hour)]
+    assert counts.outcomes[Outcome.EXPIRED] == 1
 
 
 def test_other_topics_feed_the_router_without_going_in_circles(

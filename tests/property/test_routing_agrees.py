@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from hypothesis import Phase, given, reject, settings
@@ -108,7 +109,7 @@ def test_the_router_decides_as_the_reference_does(
     seen = MessageColumns(plan.journal_topic, other_topics=True)
     rows = {row["offset"]: row for row in router.decide(source_rows(spark, placed), plan, seen).collect()}
     for offset, (topic, record) in enumerate(placed):
-        expected = decide(plan, topic, 0, offset, record)
+        expected = decide(plan, topic, 0, offset, record, now_ms=round(time.time() * 1000))
         if expected.outcome is Outcome.IGNORED:
             assert offset not in rows
             continue

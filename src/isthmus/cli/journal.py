@@ -14,6 +14,7 @@ from isthmus.cli.show import as_json, print_record, record_of
 from isthmus.errors import DecodeError
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
+from isthmus.ledger.live import live as live_records
 from isthmus.routing.predicate import matches, parse
 
 if TYPE_CHECKING:
@@ -29,6 +30,9 @@ def journal(
     count: Annotated[
         int | None, typer.Option("--count", "-n", min=1, help="Stop after so many records.")
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Only what is neither deleted, nor decided, nor replaced.")
+    ] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what comes, until Ctrl-C.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
@@ -38,10 +42,15 @@ def journal(
     """
     from isthmus.kafka import read_topic
 
+    if live and follow:
+        raise typer.BadParameter("what is live can change with every record to come", param_hint="--live")
     predicate = None if where is None else parse(where)
     settings = read_settings(file)
     console = Console(highlight=False, soft_wrap=True)
-    records = read_topic(connect(settings), settings.journal.topic, follow=follow)
+    kafka, topic = connect(settings), settings.journal.topic
+    records = (
+        live_records(lambda: read_topic(kafka, topic)) if live else read_topic(kafka, topic, follow=follow)
+    )
 
     def wanted(entry: Entry | None) -> bool:
         if entry is None:

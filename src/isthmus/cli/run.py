@@ -58,7 +58,7 @@ class _Bridge:
         self._console = Console(highlight=False, soft_wrap=True)
         self._broker: EmbeddedKafka | None = None
         self._nats: EmbeddedNats | None = None
-        self._router: Pipeline | None = None
+        self._pipeline: Pipeline | None = None
         self._edges: EdgeService | None = None
 
     def run(self, *, kafka: bool, pipeline: bool, edges: bool) -> None:
@@ -71,7 +71,7 @@ class _Bridge:
             if edges:
                 self._prepare_edges(cluster, parts)
             if pipeline:
-                self._start_router(cluster, parts)
+                self._start_pipeline(cluster, parts)
             _stop_on_signals(stop)  # again: Spark's driver takes SIGINT for itself
             if edges:
                 self._start_edges(cluster, parts)
@@ -88,12 +88,12 @@ class _Bridge:
             parts.enter_context(self._broker)
         return Kafka(self._broker.bootstrap_servers)
 
-    def _start_router(self, cluster: Kafka, parts: ExitStack) -> None:
+    def _start_pipeline(self, cluster: Kafka, parts: ExitStack) -> None:
         from isthmus.pipeline.run import Pipeline
 
-        self._router = Pipeline(self._settings, cluster)
+        self._pipeline = Pipeline(self._settings, cluster)
         with self._console.status("starting Spark"):
-            parts.enter_context(self._router)
+            parts.enter_context(self._pipeline)
 
     def _prepare_edges(self, cluster: Kafka, parts: ExitStack) -> None:
         """What edges need before they start: an embedded NATS, and topics."""
@@ -133,7 +133,7 @@ class _Bridge:
         from isthmus.telemetry.parts import PartMetrics
 
         settings = self._settings
-        metrics = self._router.metrics if self._router else RouterMetrics(settings.bridge_id, [])
+        metrics = self._pipeline.metrics if self._pipeline else RouterMetrics(settings.bridge_id, [])
         reports = self._edges.reports if self._edges else list
         monitor = Monitor(
             settings.monitor.host,
@@ -156,7 +156,7 @@ class _Bridge:
             "bridge": settings.bridge_id,
             "kafka": f"{cluster.servers!r}".strip("'") + (" (embedded)" if self._broker else ""),
         }
-        if self._router:
+        if self._pipeline:
             facts |= {"routes": str(len(settings.routes)), "mode": settings.pipeline.mode}
         if self._edges:
             if ports := self._edges.amqp_ports:
@@ -170,9 +170,7 @@ class _Bridge:
 
     def _problems(self, cluster: Kafka) -> dict[str, str]:
         """What is wrong with the bridge, by part."""
-        problems = {}
-        if self._router is not None and self._router.problem is not None:
-            problems["router"] = self._router.problem
+        problems = self._pipeline.problems if self._pipeline is not None else {}
         if self._edges is not None:
             problems |= self._edges.problems
         if not cluster.answers():
@@ -182,8 +180,8 @@ class _Bridge:
     def _look_after(self, show: Show, stop: Event) -> None:
         """Watch the parts until a stop is asked for. Raises `HardFailure` when one of them cannot go on."""
         while not stop.wait(POLL_S):
-            if self._router is not None:
-                self._router.poll()
+            if self._pipeline is not None:
+                self._pipeline.poll()
             if self._edges is not None:
                 self._edges.poll()
             if self._broker is not None and not self._broker.alive:

@@ -82,7 +82,7 @@ def _send(
     from isthmus.journal.writer import JournalWriter
 
     settings = read_settings(file)
-    with JournalWriter(connect(settings), settings.journal.topic) as writer:
+    with JournalWriter(connect(settings), settings.journal) as writer:
         places = []
         for content in bodies:
             message_id = headers.get("MessageId", Header(f"ID:{uuid.uuid4()}"))

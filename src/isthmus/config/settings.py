@@ -24,6 +24,9 @@ from isthmus.config.section import Group, Section, setting
 from isthmus.routing.predicate import Predicate
 from isthmus.routing.route import OnError, Route, direct_route
 
+ROUTER, LEDGER = "router", "ledger"
+"""The queries of a pipeline."""
+
 Text = Annotated[str, PlainValidator(values.text)]
 TopicName = Annotated[str, PlainValidator(values.topic_name)]
 Converter = Annotated[str, PlainValidator(values.converter)]
@@ -63,7 +66,17 @@ class JournalSettings(Section):
         default_text="isthmus.<bridge.id>.journal",
     )
     partitions: Annotated[int, PlainValidator(values.whole_number(1, 10_000))] = setting(
-        "partitions", 4, "how many partitions the journal is made with"
+        "partitions", 4, "how many partitions the journal is made with for what is sent to the bridge"
+    )
+    ledger_partitions: Annotated[int, PlainValidator(values.whole_number(1, 10_000))] = setting(
+        "ledger.partitions",
+        1,
+        "how many more it is made with, for messages of transactions once they are committed",
+    )
+    transaction_timeout_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
+        "transaction-timeout",
+        300.0,
+        "after so long without an outcome a transaction is rolled back, unless it is prepared",
     )
 
 
@@ -98,6 +111,12 @@ class PipelineSettings(Section):
         "master", "local[*]", "the Spark master: `local[*]`, `spark://host:7077`, `yarn`, `k8s://…`"
     )
     mode: Mode = setting("mode", "real-time", "how Spark runs the router: `real-time` or `micro-batch`")
+    queries: Annotated[tuple[str, ...], PlainValidator(values.choices(ROUTER, LEDGER))] = setting(
+        "queries",
+        (),
+        "what runs in this Spark application: `router`, `ledger`, or both, separated by a comma",
+        default_text="the router; and the ledger, if JMS clients can connect",
+    )
     batch_duration_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
         "real-time.batch",
         120.0,
@@ -212,6 +231,11 @@ class Settings(Section):
     def listens_to_amqp(self) -> bool:
         """Whether AMQP clients can connect: once any key says where or how."""
         return bool(self.amqp.model_fields_set) or self.amqps.port is not None
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """What the pipeline runs. Only JMS clients have transactions, which is what the ledger is for."""
+        return self.pipeline.queries or ((ROUTER, LEDGER) if self.listens_to_amqp else (ROUTER,))
 
     @property
     def uses_json(self) -> bool:

@@ -83,6 +83,18 @@ def choice(*choices: str) -> Callable[[object], str]:
     return word
 
 
+def choices(*words: str) -> Callable[[object], tuple[str, ...]]:
+    """Some of a few words, each once, separated by commas, in the order that is given here."""
+
+    def chosen(value: object) -> tuple[str, ...]:
+        each = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+        if isinstance(each, Iterable) and (asked_for := list(each)) and set(asked_for) <= set(words):
+            return tuple(word for word in words if word in asked_for)
+        raise ValueError(f"expected one or more of {', '.join(words)}, separated by commas")
+
+    return chosen
+
+
 def whole_number(low: int, high: int) -> Callable[[object], int]:
     """A number without a fraction, within bounds."""
 

@@ -68,10 +68,12 @@ def _json(message: MessageColumns) -> Converted:
         .otherwise(F.concat(F.lit('"'), F.base64(body), F.lit('"}')))
     )
     closing = F.when(structured.isNull() & body.isNotNull(), "}").otherwise("}}")
-    whole = F.when(head.endswith("}"), head).otherwise(F.concat(head, section, closing))
+    is_whole = head.endswith("}")
+    whole = F.when(is_whole, head).otherwise(F.concat(head, section, closing))
     return Converted(
         value=whole.cast("binary"),
         error=F.when(head.isNull(), "the message was journaled before any route asked for json")
-        .when(default_error.isNotNull() & ~head.endswith("}"), default_error)
+        .when(is_whole, None)
+        .when(default_error.isNotNull(), default_error)
         .when(is_string & structured.isNull() & ~F.is_valid_utf8(body), "the text is not UTF-8"),
     )

@@ -92,7 +92,7 @@ class EdgeService:
     async def _run(self) -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
-        writer = await loop.run_in_executor(None, JournalWriter, self._kafka, self._settings.journal.topic)
+        writer = await loop.run_in_executor(None, JournalWriter, self._kafka, self._settings.journal)
         self._assembly = Assembly(self._settings, self._kafka, writer)
         self._stop, self._loop = stop, loop
         if self._stopping:

@@ -3,7 +3,7 @@
 ==========================  ==================================================================
 part                        content
 ==========================  ==================================================================
-key                         the message id (ADD, ANNOTATE, DELETE); the transaction id (outcomes)
+key                         see `key_of`
 value                       the message as it arrived; null for a tombstone
 headers 0 to 4              the index, always all five, always in this order:
 ``isthmus.op``              what the record does: see `Op`
@@ -58,6 +58,9 @@ BODY = "isthmus.body"
 INDEX = (OP, ADDRESS, PROTOCOL, SESSION, BODY)
 """The headers with a fixed place, in that order."""
 
+SEPARATOR = "\0"
+"""In a key, what stands between a message's id and the rest. No id has it: see `key_of`."""
+
 TRANSACTION = "isthmus.tx"
 SEQUENCE = "isthmus.seq"
 
@@ -81,6 +84,8 @@ ORIGIN = "jmsbridge.origin"
 """The id of a bridge that published the record: what keeps messages from going in circles."""
 DESTINATION = "isthmus.destination"
 """In an outbox: the subject, queue or address that the record goes to."""
+EXPIRATION = "[0-9]{1,18}"
+"""What ``jms.Expiration`` looks like: milliseconds of Unix time, 0 for never. Anything else is never, too."""
 STABLE_ID = "isthmus.id"
 """``<topic>:<partition>:<offset>`` of the record that a published one was made from."""
 ERROR_CODE = "isthmus.error.code"
@@ -136,8 +141,27 @@ def encode(entry: Entry) -> Record:
         headers.append((SEQUENCE, _utf8(str(entry.sequence or 0))))
     headers += entry.conversion
     headers += encode_headers(message.headers)
-    key = message.id if op in PLAIN or op.endswith("_TX") else entry.transaction or ""
-    return Record(_utf8(key), message.value, headers)
+    return Record(_utf8(key_of(entry)), message.value, headers)
+
+
+def key_of(entry: Entry) -> str:
+    """The key, by which a later record replaces an earlier one when the journal is compacted.
+
+    A message goes by its id, and so does what deletes it; an outcome by its transaction. What is only about a
+    message, or may never come into force, must not replace it: behind the id and a `SEPARATOR` stands what
+    tells it apart.
+    """
+    id = entry.message.id.replace(SEPARATOR, "\N{SYMBOL FOR NULL}")
+    match entry.op:
+        case Op.ADD | Op.DELETE:
+            return id
+        case Op.ANNOTATE:
+            names = ",".join(sorted(entry.message.headers))
+            return id + SEPARATOR + names.replace(SEPARATOR, "\N{SYMBOL FOR NULL}")
+        case Op.ADD_TX | Op.ANNOTATE_TX | Op.DELETE_TX:
+            return f"{id}{SEPARATOR}{entry.transaction or ''}/{entry.sequence or 0}"
+        case _:
+            return entry.transaction or ""
 
 
 def op_of(record: Record) -> Op:
@@ -166,7 +190,7 @@ def decode(record: Record) -> Entry:
         sequence, rest = int(place), rest[2:]
     own = own_headers(rest)
     message = Message(
-        id=_text(record.key),
+        id=_text(record.key).partition(SEPARATOR)[0],
         address=address,
         protocol=protocol,
         value=record.value,

@@ -6,10 +6,8 @@ with an idempotent producer, so that no retry doubles or reorders them.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from concurrent.futures import Future
-from functools import lru_cache
 from threading import Thread
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -17,9 +15,11 @@ from typing import NamedTuple, Self
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
+from isthmus.config.settings import JournalSettings
 from isthmus.errors import HardFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry
+from isthmus.journal.places import Places
 from isthmus.kafka import QUIET, Kafka
 
 BATCH_BYTES = 1_048_576
@@ -40,17 +40,13 @@ class Position(NamedTuple):
         return layout.stable_id(*self)
 
 
-@lru_cache(4096)
-def partition_of(session: str, partitions: int) -> int:
-    """The partition of a session's messages: the same one for as long as the journal has that many."""
-    return zlib.crc32(session.encode()) % partitions
-
-
 class JournalWriter:
     """Puts entries into the journal. One writer serves many sessions, from any thread."""
 
-    def __init__(self, kafka: Kafka, topic: str, *, max_message_bytes: int = 16 * 1024 * 1024) -> None:
-        self._topic = topic
+    def __init__(
+        self, kafka: Kafka, journal: JournalSettings, *, max_message_bytes: int = 16 * 1024 * 1024
+    ) -> None:
+        self._topic = topic = journal.topic
         self._producer = Producer(
             {
                 **kafka.python_options(),
@@ -68,7 +64,7 @@ class JournalWriter:
                 f"the journal {topic} cannot be used: {topics[topic].error.str()}",
                 remedy="start the bridge once: it makes its journal; or check journal.topic",
             )
-        self._partitions = len(topics[topic].partitions)
+        self._places = Places.of(topic, len(topics[topic].partitions), journal.ledger_partitions)
         self._open = True
         self._polling = Thread(target=self._poll, name="journal-writer", daemon=True)
         self._polling.start()
@@ -106,7 +102,7 @@ class JournalWriter:
                 key=record.key,
                 value=record.value,
                 headers=list(record.headers),
-                partition=partition_of(entry.message.session, self._partitions),
+                partition=self._places.of_session(entry.message.session),
                 on_delivery=delivered,
             )
         except BufferError:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from isthmus.journal import layout
 from isthmus.journal.layout import Op, Record
 
 EVERYWHERE = -1
@@ -22,8 +23,7 @@ CLOCK = ""
 PLAIN_FORM = {Op.ADD_TX: Op.ADD, Op.ANNOTATE_TX: Op.ANNOTATE, Op.DELETE_TX: Op.DELETE}
 """What a record of a transaction becomes when that is committed."""
 
-SEPARATOR = b"\0"
-"""In a key, what stands between the message id and what tells records about one message apart."""
+SEPARATOR = layout.SEPARATOR.encode()
 
 CHUNK_BYTES = 262_144
 """How much travels, or is held, in one piece. Smaller pieces cost calls, larger ones memory."""

@@ -5,7 +5,7 @@ In a partition, of all records with one key only the last is live, and none if t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import Protocol, TypeVar
 
 
@@ -32,7 +32,7 @@ class Kept(Protocol):
 R = TypeVar("R", bound=Kept)
 
 
-def live(read: Callable[[], Iterable[R]]) -> Iterator[R]:
+def live(read: Callable[[], Iterable[R]]) -> Generator[R]:
     """The live records of a journal, which is read from its beginning twice. Only keys are kept in memory."""
     last: dict[tuple[int | None, bytes | str | None], int | None] = {}
     for record in read():

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from isthmus.errors import HardFailure
+from isthmus.journal.places import Places
 from isthmus.ledger import messages, transactions
 from isthmus.ledger.events import CLOCK, Event, Update, message_key, pack
 from isthmus.ledger.messages import Messages
-from isthmus.ledger.places import Places
 from isthmus.ledger.state import Chunks
 from isthmus.ledger.transactions import OUTCOMES, RECORDS, Transactions
 

@@ -23,8 +23,8 @@ import msgspec
 
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import Op
+from isthmus.journal.places import Places
 from isthmus.ledger.events import CHUNK_BYTES, PER_UPDATE_BYTES, SEPARATOR, Event, Update, pack
-from isthmus.ledger.places import Places
 from isthmus.ledger.state import Chunks, Remembered, joined
 
 DECIDED = 10_000

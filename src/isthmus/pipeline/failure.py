@@ -9,7 +9,7 @@ import json
 import re
 
 from isthmus.config.settings import Settings
-from isthmus.errors import HardFailure
+from isthmus.errors import HardFailure, Outage
 from isthmus.kafka import Kafka, describe
 from isthmus.pipeline.prepare import check_topics
 from isthmus.pipeline.router import STOP_MARK, TOPIC_MARK
@@ -20,15 +20,26 @@ _DATA_LOSS = re.compile(
 _CAUSE = re.compile(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error)): (.+)$", re.MULTILINE)
 
 
-def explain(error: str, settings: Settings, kafka: Kafka, log: str) -> HardFailure:
-    """What the text of a query's exception means. ``log`` is where the rest of it can be read."""
+_PASSING = re.compile(
+    # As Kafka's client in Java says it, and as the one in Python does.
+    r"kafka\.common\.errors\.(?:Timeout|Network|Disconnect|BrokerNotAvailable|CoordinatorNotAvailable"
+    r"|CoordinatorLoadInProgress|LeaderNotAvailable|NotCoordinator|NotEnoughReplicas|NotEnoughReplicasAfterAppend"
+    r"|NotLeaderOrFollower|ReplicaNotAvailable)Exception"
+    r"|KafkaError\{code=(?:_TIMED_OUT|_TRANSPORT|_ALL_BROKERS_DOWN|_MSG_TIMED_OUT|REQUEST_TIMED_OUT"
+    r"|COORDINATOR_NOT_AVAILABLE|NOT_COORDINATOR|NOT_ENOUGH_REPLICAS|LEADER_NOT_AVAILABLE),"
+)
+"""What ends by itself: a broker that is away, or changes places."""
+
+
+def explain(query: str, error: str, settings: Settings, kafka: Kafka, log: str) -> HardFailure:
+    """What the text of a query's exception means: an `Outage` if it may pass. ``log`` has the rest of it."""
     if (report := _report(error, STOP_MARK)) is not None:
         return _stopped(report, settings)
     if _DATA_LOSS.search(error):
         return HardFailure(
-            "records were deleted from the journal or a source topic before they were routed",
+            f"records were deleted from the journal or a source topic before the {query} read them",
             remedy="raise retention.ms of the topic; to go on without them, move the checkpoint in "
-            f"{settings.state_dir} away, which routes all that is left from the beginning",
+            f"{settings.state_dir} away, which reads all that is left from the beginning",
         )
     try:
         check_topics(settings, describe(kafka, _topics(settings)))
@@ -37,9 +48,10 @@ def explain(error: str, settings: Settings, kafka: Kafka, log: str) -> HardFailu
     causes = _CAUSE.findall(error)
     kind, message = causes[-1] if causes else ("", "".join(error.strip().splitlines()[:1]))
     said = ": ".join(part for part in (kind.rpartition(".")[2], message.strip()) if part)
-    return HardFailure(
-        f"the router stopped: {said or 'Spark does not say why'}",
-        remedy=f"see {log}; the router goes on from its checkpoint when it is started again",
+    kind_of_failure = Outage if _PASSING.search(error) else HardFailure
+    return kind_of_failure(
+        f"the {query} stopped: {said or 'Spark does not say why'}",
+        remedy=f"see {log}; the {query} goes on from its checkpoint when it is started again",
     )
 
 

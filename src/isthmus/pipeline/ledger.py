@@ -25,10 +25,11 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from isthmus.errors import HardFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Op
+from isthmus.journal.places import Places
 from isthmus.kafka import Kafka
 from isthmus.ledger.events import CLOCK, PLAIN_FORM
-from isthmus.ledger.places import Places
 from isthmus.ledger.transactions import OUTCOMES, RECORDS
+from isthmus.pipeline.clock import prepare_clock
 from isthmus.pipeline.exactly_once import prepare_markers
 from isthmus.pipeline.ledger_tasks import CHUNK, SHARD_CHUNK, LedgerProcessor, Packer, UpdateWriter
 from isthmus.pipeline.publish import SOURCE_DEFAULTS
@@ -44,6 +45,8 @@ SESSION_CONFIG = {
     ),
     # A batch then uploads what it changed, not the whole state.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Timers would have it run batch after batch, idle or not. See `isthmus.pipeline.clock`.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     # Python gets so much at once. Rows are journal records before they are packed, and chunks after.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "4096",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 1024 * 1024),
@@ -69,6 +72,11 @@ class LedgerPlan:
         """Where the ledger notes which batches are written."""
         return f"isthmus.{self.bridge_id}.ledger.markers"
 
+    @property
+    def clock_topic(self) -> str:
+        """What makes it look at the time when nothing else happens."""
+        return f"isthmus.{self.bridge_id}.ledger.clock"
+
 
 def ledger_session(spark: SparkSession, plan: LedgerPlan) -> SparkSession:
     """A session of the same application with the options that the ledger needs."""
@@ -90,6 +98,7 @@ def ledger_writer(
 ) -> DataStreamWriter:
     """The ledger's query, ready for a trigger. With the ``time_mode`` None it knows no time, but can end."""
     prepare_markers(kafka, plan.markers_topic, plan.places.session_partitions)
+    prepare_clock(kafka, plan.clock_topic)
     session = ledger_session(spark, plan)
     rows = _read_journal(session, kafka, plan)
 
@@ -123,13 +132,14 @@ def _read_journal(spark: SparkSession, kafka: Kafka, plan: LedgerPlan) -> DataFr
     options = SOURCE_DEFAULTS | kafka.java_options()
     return (
         spark.readStream.format("kafka")
-        .option("subscribe", plan.journal_topic)
+        .option("subscribe", f"{plan.journal_topic},{plan.clock_topic}")
         .option("startingOffsets", "earliest")
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "true")
         .option("maxOffsetsPerTrigger", plan.max_records_per_batch)
         .options(**{f"kafka.{name}": value for name, value in options.items()})
         .load()
+        .where(F.col("topic") == plan.journal_topic)
     )
 
 

@@ -28,6 +28,7 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from isthmus.journal import layout
 from isthmus.journal.layout import Op, Record
+from isthmus.journal.places import Places
 from isthmus.kafka import Kafka
 from isthmus.ledger.events import (
     CHUNK_BYTES,
@@ -44,7 +45,6 @@ from isthmus.ledger.events import (
     unpack_updates,
 )
 from isthmus.ledger.machine import Shard, shard_of
-from isthmus.ledger.places import Places
 from isthmus.pipeline.exactly_once import Placed, Task, write_once, write_repeatable
 
 COLUMNS = ("op", "partition", "offset", "time_ms", "key", "session", "transaction", "place", "expires_ms")

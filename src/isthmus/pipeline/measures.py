@@ -45,10 +45,14 @@ def code(outcome: Outcome) -> int:
     return _COUNTED.index(outcome)
 
 
+def now_ms() -> Column:
+    """The time as this row is worked on: a batch of the real-time mode goes on for minutes."""
+    return F.reflect(F.lit("java.lang.System"), F.lit("currentTimeMillis")).cast("long")
+
+
 def latency_ms() -> Column:
     """How long ago the journal got the record; null for all but the sample."""
-    now_ms = F.reflect(F.lit("java.lang.System"), F.lit("currentTimeMillis")).cast("long")
-    return F.when(F.col("offset") % LATENCY_SAMPLE == 0, now_ms - F.unix_millis("timestamp"))
+    return F.when(F.col("offset") % LATENCY_SAMPLE == 0, now_ms() - F.unix_millis("timestamp"))
 
 
 def aggregates(routes: int) -> list[Column]:

@@ -1,4 +1,4 @@
-"""What must hold before the router starts: the journal and outboxes are there, and every topic can be used.
+"""What must hold before the queries start: the journal and outboxes are there, and every topic can be used.
 
 Hard failures are found here, before a message is touched: a destination that does not exist or may not be
 written, a dead-letter topic likewise, a source that may not be read. The embedded Kafka is the bridge's own,
@@ -13,13 +13,21 @@ from isthmus.config.check import TopicFacts
 from isthmus.config.settings import Settings
 from isthmus.embedded.kafka import MAX_MESSAGE_BYTES
 from isthmus.errors import HardFailure
+from isthmus.journal.places import Places
 from isthmus.kafka import Kafka, create_topics, describe, topic_names
+from isthmus.pipeline.ledger import LedgerPlan
 from isthmus.routing.plan import RoutingPlan
+
+DAY_MS = 24 * 60 * 60 * 1000
 
 JOURNAL_CONFIG = {
     # Compacted, so that a tombstone removes what it deletes; and what nobody deleted goes after a week.
     "cleanup.policy": "compact,delete",
-    "retention.ms": str(7 * 24 * 60 * 60 * 1000),
+    "retention.ms": str(7 * DAY_MS),
+    # Senders may use an id again. The router has a day to read a message before a later one replaces it.
+    "min.compaction.lag.ms": str(DAY_MS),
+    # Time-outs of transactions go by the journal's time, not by what a sender's clock says.
+    "message.timestamp.type": "LogAppendTime",
 }
 
 EMBEDDED_JOURNAL_CONFIG = {"max.message.bytes": str(MAX_MESSAGE_BYTES + 2**19)}
@@ -70,6 +78,24 @@ def prepare(settings: Settings, kafka: Kafka, asked_for: Collection[str] = ()) -
     return plan, sum(facts[name].partitions for name in sources)
 
 
+def prepare_ledger(settings: Settings, kafka: Kafka) -> LedgerPlan:
+    """The plan for the ledger. Raises `HardFailure` for what is missing."""
+    make_own_topics(settings, kafka)
+    journal = settings.journal
+    facts = describe(kafka, [journal.topic])[journal.topic]
+    if not (facts.readable and facts.writable):
+        raise HardFailure(
+            f"topic {journal.topic}, the journal: the bridge is not authorized to read and write it",
+            remedy=f"give the bridge's Kafka user the right to read and write {journal.topic}",
+        )
+    return LedgerPlan(
+        bridge_id=settings.bridge_id,
+        journal_topic=journal.topic,
+        places=Places.of(journal.topic, facts.partitions, journal.ledger_partitions),
+        timeout_ms=round(journal.transaction_timeout_s * 1000),
+    )
+
+
 def _largest(limits: list[int | None]) -> int | None:
     known = [limit for limit in limits if limit is not None]
     return max(known) if len(known) == len(limits) else None
@@ -84,7 +110,8 @@ def make_own_topics(settings: Settings, kafka: Kafka) -> None:
     ).keys()
     if settings.journal.topic in missing:
         config = JOURNAL_CONFIG | (EMBEDDED_JOURNAL_CONFIG if settings.kafka.embedded else {})
-        create_topics(kafka, [settings.journal.topic], settings.journal.partitions, config)
+        partitions = settings.journal.partitions + settings.journal.ledger_partitions
+        create_topics(kafka, [settings.journal.topic], partitions, config)
     create_topics(kafka, outboxes & missing, settings.journal.partitions, OUTBOX_CONFIG)
 
 

@@ -53,7 +53,7 @@ def route(rows: DataFrame, plan: RoutingPlan) -> DataFrame:
 def decide(rows: DataFrame, plan: RoutingPlan, message: MessageColumns) -> DataFrame:
     """The rows that are messages, each with its outcome and with what would be published."""
     decided = (
-        message.read(rows, {"latency_ms": measures.latency_ms()})
+        message.read(rows, {"latency_ms": measures.latency_ms(), "expired": _expired(message)})
         .withColumn("defect", message.defect)
         .where(F.col("defect").isNotNull() | (message.op == layout.Op.ADD.value))
         .withColumn("aside", _aside(plan, message))
@@ -100,7 +100,18 @@ def _aside(plan: RoutingPlan, message: MessageColumns) -> Column:
     )
     if not plan.propagate_non_durable:
         aside = aside.when(message.header("DeliveryMode") == NON_PERSISTENT, code(Outcome.NON_DURABLE))
-    return aside
+    return aside.when(F.col("expired"), code(Outcome.EXPIRED))
+
+
+def _expired(message: MessageColumns) -> Column:
+    """Whether the time of a message of the journal is over; null when it has no end.
+
+    It reads the clock, so it stands where Spark interprets: see `MessageColumns.read`.
+    """
+    place = F.array_position(F.col("headers")["key"], layout.HEADER_PREFIX + "Expiration")
+    text = F.get("headers", place.cast("int") - 1)["value"].cast("string")
+    end_ms = F.when(text.rlike(rf"\A{layout.EXPIRATION}\z"), text.cast("long"))
+    return F.when(message.journaled & (place > 0), (end_ms > 0) & (end_ms <= measures.now_ms()))
 
 
 def _first_match(plan: RoutingPlan, message: MessageColumns) -> Column:

@@ -1,4 +1,4 @@
-"""A running pipeline: the Spark session, the router's query, and what they report."""
+"""A running pipeline: the Spark session, its queries, and what they report."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from isthmus.config.settings import Settings
+from isthmus.config.settings import LEDGER, ROUTER, Settings
 from isthmus.errors import HardFailure
 from isthmus.kafka import Kafka
 from isthmus.pipeline import measures
+from isthmus.pipeline.clock import Clock
 from isthmus.pipeline.failure import explain, topic_in_question
-from isthmus.pipeline.prepare import prepare
+from isthmus.pipeline.ledger import start_ledger
+from isthmus.pipeline.prepare import prepare, prepare_ledger
 from isthmus.pipeline.publish import start_router
 from isthmus.pipeline.session import start_session
+from isthmus.pipeline.supervised import Supervised
 from isthmus.telemetry.metrics import RouterMetrics
 
 _DRIVER_GONE = (Py4JError, ConnectionError, EOFError)
@@ -26,7 +29,7 @@ _DRIVER_GONE = (Py4JError, ConnectionError, EOFError)
 
 
 class Pipeline:
-    """Routes until it is stopped or fails. Call `poll` now and then: it raises what went wrong."""
+    """Runs until it is stopped or fails. Call `poll` now and then: it raises what went wrong."""
 
     def __init__(self, settings: Settings, kafka: Kafka) -> None:
         self._settings = settings
@@ -35,52 +38,93 @@ class Pipeline:
         self.metrics = RouterMetrics(settings.bridge_id, [route.name for route in settings.all_routes])
         self._asked_for: set[str] = set()
         self._spark: SparkSession | None = None
-        self._query: StreamingQuery | None = None
         self._last_batch = -1
+        self._router = Supervised(ROUTER, self._start_router, self._explain_router)
+        ledger = Supervised(LEDGER, self._start_ledger, lambda error: self._explain(LEDGER, error))
+        self._queries = [each for each in (self._router, ledger) if each.name in settings.queries]
+        self._clock: Clock | None = None
 
     def start(self) -> None:
-        """Check the topics, start Spark and the router. Raises `HardFailure` when that cannot be done."""
-        plan, partitions = prepare(self._settings, self._kafka, self._asked_for)
+        """Check the topics, start Spark and the queries. Raises `HardFailure` when that cannot be done."""
         self._spark = start_session(
             f"isthmus {self._settings.bridge_id}",
             self._settings.pipeline,
-            tasks=partitions + 1,
+            tasks=self._tasks(),
             log_dir=self._log_dir,
         )
-        checkpoint = f"{self._settings.state_dir}/checkpoints/router"
-        self._query = start_router(self._spark, self._kafka, plan, self._settings.pipeline, checkpoint)
+        for query in self._queries:
+            query.start()
+
+    def _tasks(self) -> int:
+        """How many may run at once, so that no query waits for another."""
+        tasks = 1
+        if ROUTER in self._settings.queries:
+            tasks += prepare(self._settings, self._kafka)[1]
+        if LEDGER in self._settings.queries:
+            tasks += prepare_ledger(self._settings, self._kafka).places.session_partitions
+        return tasks
+
+    def _start_router(self) -> StreamingQuery:
+        plan, _ = prepare(self._settings, self._kafka, self._asked_for)
         self._last_batch = -1
+        return start_router(
+            self._session, self._kafka, plan, self._settings.pipeline, self._checkpoint(ROUTER)
+        )
+
+    def _start_ledger(self) -> StreamingQuery:
+        plan = prepare_ledger(self._settings, self._kafka)
+        query = start_ledger(self._session, self._kafka, plan, self._checkpoint(LEDGER))
+        self._clock = Clock(self._kafka, plan.clock_topic)
+        return query
 
     @property
-    def problem(self) -> str | None:
-        """What is wrong, in a few words; None while the router runs."""
-        if self._query is None:
-            return "not started"
+    def _session(self) -> SparkSession:
+        if self._spark is None:
+            raise HardFailure("Spark is not started", remedy="start the pipeline first")
+        return self._spark
+
+    def _checkpoint(self, query: str) -> str:
+        return f"{self._settings.state_dir}/checkpoints/{query}"
+
+    @property
+    def problems(self) -> dict[str, str]:
+        """What is wrong, in a few words, by query; empty while all of them run."""
         try:
-            return None if self._query.isActive else "the router has stopped"
+            found = {each.name: each.problem for each in self._queries}
         except _DRIVER_GONE:
-            return "Spark's driver is gone"
+            return {"pipeline": "Spark's driver is gone"}
+        return {name: problem for name, problem in found.items() if problem is not None}
 
     def poll(self) -> None:
-        """Count the batches that have ended. Raises `HardFailure` once the router has failed."""
-        if self._query is None:
-            return
-        log = self._log_dir / "spark.log"
+        """Count what was done, and look after the queries. Raises `HardFailure` once one cannot go on."""
         try:
-            for progress in self._query.recentProgress:
-                self._count(progress)
-            error = None if self._query.isActive else self._query.exception()
+            if self._router.query is not None:
+                for progress in self._router.query.recentProgress:
+                    self._count(progress)
+            for query in self._queries:
+                query.poll()
+            if self._clock is not None:
+                self._clock.poll()
         except _DRIVER_GONE as gone:
             raise HardFailure(
                 "Spark's driver is gone: its process was killed or ran out of memory",
-                remedy=f"see {log} and pipeline.spark.driver.memory; a restart goes on from the checkpoint",
+                remedy=f"see {self._log} and pipeline.spark.driver.memory; "
+                "a restart goes on from the checkpoint",
             ) from gone
-        if error is not None and (topic := topic_in_question(str(error))) not in (None, *self._asked_for):
+
+    @property
+    def _log(self) -> str:
+        return str(self._log_dir / "spark.log")
+
+    def _explain(self, query: str, error: str) -> HardFailure:
+        return explain(query, error, self._settings, self._kafka, self._log)
+
+    def _explain_router(self, error: str) -> HardFailure | None:
+        if (topic := topic_in_question(error)) not in (None, *self._asked_for):
             # Now there is an answer for the plan: whether the topic exists.
             self._asked_for.add(str(topic))
-            self.start()
-        elif error is not None:
-            raise explain(str(error), self._settings, self._kafka, str(log))
+            return None
+        return self._explain(ROUTER, error)
 
     def _count(self, progress: StreamingQueryProgress) -> None:
         observed = progress.observedMetrics.get(measures.NAME)
@@ -89,11 +133,10 @@ class Pipeline:
             self._last_batch = progress.batchId
 
     def stop(self) -> None:
-        """Stop routing, and Spark. What was under way is routed again at the next start."""
-        query, spark = self._query, self._spark
-        self._query = self._spark = None
+        """Stop all queries, and Spark. What was under way is done again at the next start."""
+        spark, self._spark = self._spark, None
         with suppress(*_DRIVER_GONE):  # then there is nothing left to stop
-            if query is not None:
+            for query in self._queries:
                 query.stop()
             if spark is not None:
                 spark.stop()

@@ -8,13 +8,18 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from isthmus.config.settings import PipelineSettings
 from isthmus.embedded import jars
+from isthmus.errors import HardFailure
 
 # ParallelGC moves 13 % more records than G1: batches are garbage all at once. And the router's plan becomes
 # methods of more than 8 KB, which the JVM would leave to its interpreter.
@@ -48,10 +53,29 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         # Spark would take the first python3 that it finds, which need not have this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log_dir.mkdir(parents=True, exist_ok=True)
-    builder = SparkSession.Builder()
-    for key, value in (defaults | dict(settings.spark)).items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    options = defaults | dict(settings.spark)
+    _launch(options, log_dir / "spark.out")
+    return SparkSession.Builder().config(map=dict(options)).getOrCreate()
+
+
+def _launch(options: Mapping[str, str], output: Path) -> None:
+    """Start the JVM, if there is none yet. What it and its Python processes print goes to the file.
+
+    Raises `HardFailure` if it does not start.
+    """
+    if SparkContext._gateway is not None:
+        return
+    with output.open("wb") as file:
+        streams = {"stdout": file, "stderr": file}
+        try:
+            gateway = launch_gateway(SparkConf().setAll(list(options.items())), streams)  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError:
+            said = output.read_text(errors="replace").strip().splitlines() or ["it does not say why"]
+            raise HardFailure(
+                f"Spark does not start: {said[-1]}",
+                remedy=f"check that java is version 17 or later, and pipeline.spark.*; see {output}",
+            ) from None
+    SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _with_slots(master: str, tasks: int) -> str:

@@ -14,6 +14,7 @@ from isthmus.converters.journaled import as_amqp, kafka_value
 from isthmus.errors import DecodeError, DestinationFailure, OversizeFailure, SoftFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
+from isthmus.message import Message
 from isthmus.routing.key import select_key
 from isthmus.routing.plan import Outcome, RoutingPlan
 from isthmus.routing.predicate import matches
@@ -33,8 +34,10 @@ class Decision:
     error: SoftFailure | None = None
 
 
-def decide(plan: RoutingPlan, topic: str, partition: int, offset: int, record: Record) -> Decision:
-    """What becomes of the record at that place."""
+def decide(
+    plan: RoutingPlan, topic: str, partition: int, offset: int, record: Record, *, now_ms: int
+) -> Decision:
+    """What becomes of the record at that place, at that time."""
     stable_id = layout.stable_id(topic, partition, offset)
     try:
         entry, own_headers = _read(plan, topic, record)
@@ -47,6 +50,8 @@ def decide(plan: RoutingPlan, topic: str, partition: int, offset: int, record: R
         return Decision(Outcome.LOOPED)
     if not plan.propagate_non_durable and not message.durable:
         return Decision(Outcome.NON_DURABLE)
+    if topic == plan.journal_topic and _has_expired(message, now_ms):
+        return Decision(Outcome.EXPIRED)
     candidates = [each for each in plan.routes if topic == plan.journal_topic or not each.is_direct]
     route = next((route for route in candidates if matches(route.predicate, message)), None)
     if route is None:
@@ -57,6 +62,12 @@ def decide(plan: RoutingPlan, topic: str, partition: int, offset: int, record: R
     except SoftFailure as error:
         return _fail(plan, route, record, stable_id, error)
     return Decision(Outcome.PUBLISHED, route, destination, published, chosen)
+
+
+def _has_expired(message: Message, now_ms: int) -> bool:
+    header = message.headers.get("Expiration")
+    is_time = header is not None and re.fullmatch(layout.EXPIRATION, header.text)
+    return header is not None and bool(is_time) and 0 < int(header.text) <= now_ms
 
 
 def _read(plan: RoutingPlan, topic: str, record: Record) -> tuple[Entry | None, layout.KafkaHeaders]:

@@ -25,6 +25,8 @@ class Outcome(StrEnum):
     """This bridge itself published it: publishing it again would go round for ever."""
     NON_DURABLE = "non-durable"
     """Not durable, and ``routing.non-durable`` is ``skip``."""
+    EXPIRED = "expired"
+    """Its ``jms.Expiration`` is past: nobody wants it any more."""
     IGNORED = "ignored"
     """Not a message: a tombstone, or a record for the ledger."""
 

@@ -9,6 +9,7 @@ import pytest
 from tests.edges.amqp.door import Door
 from tests.edges.amqp.qpid import QpidJms
 
+from isthmus.config.settings import JournalSettings
 from isthmus.edges.amqp.addresses import KafkaAddresses
 from isthmus.edges.journal import EdgeJournal
 from isthmus.journal import layout
@@ -31,7 +32,7 @@ class KafkaDoor(Door):
         )
 
     async def _open(self) -> EdgeJournal:
-        self.edge_journal = EdgeJournal(JournalWriter(self.kafka, self.topic))
+        self.edge_journal = EdgeJournal(JournalWriter(self.kafka, JournalSettings(topic=self.topic)))
         return self.edge_journal
 
     def __exit__(self, *_: object) -> None:

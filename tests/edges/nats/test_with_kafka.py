@@ -14,6 +14,7 @@ from tests.edges.nats.journals import Cellar
 from tests.edges.nats.peers import bridge, peer, unique
 
 from isthmus.config.nats import NatsIntakeSettings
+from isthmus.config.settings import JournalSettings
 from isthmus.edges.contract import Letter
 from isthmus.edges.journal import EdgeJournal
 from isthmus.edges.nats.delivery import NatsDelivery
@@ -45,7 +46,7 @@ def test_an_edge_that_restarts_under_load_loses_nothing_of_a_stream(
 
     async def edge(sender: Client, until: int) -> None:
         """Run until so many messages were taken, or there are no more."""
-        journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, topic))
+        journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, JournalSettings(topic=topic)))
         async with bridge(nats_url) as client:
             source = NatsIntakeSettings(subject=stream, durable="bridge")
             intake = StreamIntake(client, journal, source, dead_letters=Cellar(), ack_wait_s=2)

@@ -13,6 +13,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from isthmus.cli.send import _header, _property, send
+from isthmus.config.settings import JournalSettings
 from isthmus.errors import IsthmusError
 from isthmus.journal import layout, writer
 from isthmus.journal.layout import Entry, Op
@@ -158,8 +159,8 @@ class Journal:
     def __init__(self) -> None:
         self.messages: list[Message] = []
 
-    def __call__(self, kafka: object, topic: str) -> Self:
-        assert topic == "isthmus.b.journal"
+    def __call__(self, kafka: object, journal: JournalSettings) -> Self:
+        assert journal.topic == "isthmus.b.journal"
         return self
 
     def write(self, entry: Entry) -> Future[Position]:

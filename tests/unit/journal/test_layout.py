@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from tests import strategies
@@ -59,10 +61,31 @@ def test_a_plain_record_has_nothing_between_index_and_headers(op: Op) -> None:
     assert layout.encode(Entry(op, MESSAGE)).headers[5][0] == "jms.MessageId"
 
 
-@pytest.mark.parametrize("op", Op)
-def test_the_key_is_the_message_id_but_for_outcomes_the_transaction(op: Op) -> None:
-    outcome = op in (Op.PREPARE, Op.COMMIT, Op.ROLLBACK)
-    assert layout.encode(Entry(op, MESSAGE, "tx-9", 0)).key == (b"tx-9" if outcome else b"ID:1")
+@pytest.mark.parametrize(
+    ("ops", "key"),
+    [
+        ((Op.ADD, Op.DELETE), b"ID:1"),
+        ((Op.ADD_TX, Op.ANNOTATE_TX, Op.DELETE_TX), b"ID:1\0tx-9/7"),
+        ((Op.PREPARE, Op.COMMIT, Op.ROLLBACK), b"tx-9"),
+    ],
+)
+def test_a_record_that_is_only_about_a_message_has_a_key_of_its_own(ops: tuple[Op, ...], key: bytes) -> None:
+    for op in ops:
+        assert layout.encode(Entry(op, MESSAGE, "tx-9", 7)).key == key
+
+
+def test_an_annotation_replaces_the_one_of_the_same_headers_and_nothing_else() -> None:
+    def key(id: str, *names: str) -> bytes | None:
+        annotated = replace(MESSAGE, id=id, headers=dict.fromkeys(names, Header("x", HeaderType.STRING)))
+        return layout.encode(Entry(Op.ANNOTATE, annotated)).key
+
+    assert key("1", "seen", "by") == key("1", "by", "seen") == b"1\0by,seen"
+    assert len({key("1", "seen"), key("1", "by"), key("2", "seen"), b"1"}) == 4
+
+
+def test_no_id_can_be_taken_for_another_one_with_a_suffix() -> None:
+    message = replace(MESSAGE, id="1\0x")
+    assert layout.encode(Entry(Op.ADD, message)).key == "1\N{SYMBOL FOR NULL}x".encode()
 
 
 def test_a_tombstone_keeps_its_null_value() -> None:

@@ -12,10 +12,12 @@ from confluent_kafka import KafkaError, KafkaException
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isthmus.config.settings import JournalSettings
 from isthmus.errors import HardFailure
 from isthmus.journal import writer as journal_writer
 from isthmus.journal.layout import Entry, Op
-from isthmus.journal.writer import JournalWriter, Position, partition_of
+from isthmus.journal.places import Places
+from isthmus.journal.writer import JournalWriter, Position
 from isthmus.kafka import Kafka
 from isthmus.message import Body, BodyKind, Message
 
@@ -28,18 +30,21 @@ ENTRY = Entry(
 @settings(max_examples=50)
 @given(st.text(max_size=10), st.integers(1, 50))
 def test_a_session_has_one_partition(session: str, partitions: int) -> None:
-    assert partition_of(session, partitions) in range(partitions)
-    assert partition_of(session, partitions) == partition_of(session, partitions)
+    places = Places(partitions + 1, ledger_partitions=1)
+    assert places.of_session(session) in range(partitions)
+    assert places.of_session(session) == places.of_session(session)
 
 
 def test_sessions_spread_over_all_partitions() -> None:
-    assert {partition_of(f"session-{number}", 8) for number in range(200)} == set(range(8))
+    places = Places(9, ledger_partitions=1)
+    assert {places.of_session(f"session-{number}") for number in range(200)} == set(range(8))
 
 
 def test_the_partition_of_a_session_is_the_same_in_every_release() -> None:
     check_value_of_crc_32 = 0xCBF43926
-    assert partition_of("123456789", 1000) == check_value_of_crc_32 % 1000
-    assert partition_of("", 1000) == 0
+    places = Places(1001, ledger_partitions=1)
+    assert places.of_session("123456789") == check_value_of_crc_32 % 1000
+    assert places.of_session("") == 0
 
 
 def test_a_place_reads_as_the_stable_id_of_what_is_published_from_it() -> None:
@@ -79,7 +84,7 @@ class Client:
 def writing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Client], JournalWriter]:
     def through(client: Client) -> JournalWriter:
         monkeypatch.setattr(journal_writer, "Producer", lambda *_, **__: client)
-        return JournalWriter(Kafka("h:1"), "journal")
+        return JournalWriter(Kafka("h:1"), JournalSettings(topic="journal"))
 
     return through
 
@@ -90,7 +95,7 @@ def test_a_written_entry_has_its_place_in_the_partition_of_its_session(
     client = Client(None)
     with writing(client) as writer:
         place = writer.write(ENTRY).result(timeout=1)
-    assert place == Position("journal", partition_of("s1", 4), 41)
+    assert place == Position("journal", Places(4, 1).of_session("s1"), 41)
     assert (client.produced[0]["key"], client.produced[0]["value"]) == (b"1", b"x")
 
 

@@ -6,10 +6,10 @@ import copy
 from collections.abc import Iterable
 
 from isthmus.journal.layout import Op
+from isthmus.journal.places import Places
 from isthmus.ledger.events import Event, Update, unpack_updates
 from isthmus.ledger.events import in_chunks as packed_updates
 from isthmus.ledger.machine import Shard
-from isthmus.ledger.places import Places
 from isthmus.ledger.state import MemoryChunks
 
 TIMEOUT_MS = 300_000

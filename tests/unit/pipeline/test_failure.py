@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 import pytest
 
 from isthmus.config import RoutingSettings, Settings, TopicFacts
-from isthmus.errors import HardFailure
+from isthmus.errors import HardFailure, Outage
 from isthmus.kafka import Kafka
 from isthmus.pipeline import failure
 from isthmus.pipeline.failure import explain
@@ -54,7 +54,7 @@ def nobody_asks_kafka_unless_a_test_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def explained(error: str, settings: Settings = SETTINGS) -> HardFailure:
-    return explain(error, settings, KAFKA, "logs/spark.log")
+    return explain("router", error, settings, KAFKA, "logs/spark.log")
 
 
 def stop_report(**report: str) -> str:
@@ -125,7 +125,7 @@ def test_what_a_message_holds_cannot_confuse_the_report(message: str) -> None:
 )
 def test_lost_records_are_called_lost(error: str) -> None:
     found = explained(f"[STREAM_FAILED] terminated\n{error}\n\tat x")
-    assert "were deleted from the journal or a source topic before they were routed" in str(found)
+    assert "were deleted from the journal or a source topic before the router read them" in str(found)
     assert "retention.ms" in found.remedy
     assert "/state" in found.remedy
 
@@ -182,3 +182,21 @@ def test_a_stop_report_that_was_cut_off_is_an_unknown_error(kafka_says: Answer, 
     kafka_says(ALL_TOPICS)
     found = explained(f"x.SparkRuntimeException: [USER_RAISED_EXCEPTION] {STOP_MARK}{report}")
     assert str(found).startswith("the router stopped: SparkRuntimeException")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "Caused by: org.apache.kafka.common.errors.TimeoutException: Topic t not present in metadata",
+        "Caused by: org.apache.kafka.common.errors.NotEnoughReplicasException: 1 of 2",
+        'cimpl.KafkaException: KafkaError{code=_TIMED_OUT,val=-185,str="Timed out"}',
+    ],
+)
+def test_a_broker_that_was_away_may_come_back(kafka_says: Answer, error: str) -> None:
+    kafka_says(ALL_TOPICS)
+    assert isinstance(explained(f"[STREAM_FAILED] terminated\n{error}\n\tat x"), Outage)
+
+
+def test_any_other_error_does_not_pass(kafka_says: Answer) -> None:
+    kafka_says(ALL_TOPICS)
+    assert not isinstance(explained("Caused by: java.io.IOException: No space left on device"), Outage)

@@ -129,7 +129,7 @@ def test_only_the_journal_is_made_in_somebody_elses_kafka(created: Created) -> N
     prepare(SETTINGS, Kafka("h:1"))
     assert set(created) == {"j"}
     partitions, config = created["j"]
-    assert partitions == 8
+    assert partitions == 8 + 1
     assert config["cleanup.policy"] == "compact,delete"
 
 
@@ -142,7 +142,7 @@ def test_a_journal_that_is_there_is_left_as_it_is(created: Created, monkeypatch:
 def test_every_topic_is_made_in_the_embedded_kafka(created: Created) -> None:
     prepare(SETTINGS.model_copy(update={"kafka": KafkaSettings()}), Kafka("h:1"))
     assert set(created) == set(FACTS)
-    assert created["j"][0] == 8
+    assert created["j"][0] == 8 + 1
     assert created["t1"][0] == EMBEDDED_PARTITIONS
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.routing.records import PLACE, decided, journaled, message, plan, route
+from tests.unit.routing.records import NOW_MS, PLACE, decided, journaled, message, plan, route
 
 from isthmus.journal.layout import Op, Record
 from isthmus.message import Body, BodyKind, Header, HeaderType, Span
@@ -156,6 +156,27 @@ def test_a_client_cannot_make_a_message_look_looped() -> None:
 def test_non_durable_messages_are_propagated_or_skipped(mode: str, propagate: bool, outcome: Outcome) -> None:
     decision = decided(plan(route(), propagate_non_durable=propagate), message(DeliveryMode=mode))
     assert decision.outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("end", "outcome"),
+    [
+        (NOW_MS, Outcome.EXPIRED),
+        (1, Outcome.EXPIRED),
+        (NOW_MS + 1, Outcome.PUBLISHED),
+        (0, Outcome.PUBLISHED),
+        (-1, Outcome.PUBLISHED),
+        ("soon", Outcome.PUBLISHED),
+    ],
+)
+def test_a_message_that_has_expired_is_not_routed(end: int | str, outcome: Outcome) -> None:
+    assert decided(plan(route()), message(Expiration=str(end))).outcome is outcome
+
+
+def test_a_record_of_another_topic_does_not_expire() -> None:
+    record = Record(b"k", b"v", [("jms.Expiration", b"1")])
+    other = plan(route("msg.address==other"), source_topics=("other",))
+    assert decided(other, record, "other").outcome is Outcome.PUBLISHED
 
 
 def test_a_message_that_does_not_say_is_durable() -> None:

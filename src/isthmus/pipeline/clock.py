@@ -1,0 +1,43 @@
+"""What keeps the ledger's time when nothing else happens.
+
+The ledger runs a batch only when its topics have something new: one for nothing costs as much as one
+with work. A transaction that is left alone must time out all the same, so the clock has a topic of its own,
+into which it ticks. What a tick says does not matter; that it comes is all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from confluent_kafka import Producer
+
+from isthmus.kafka import QUIET, Kafka, create_topics
+
+TICK_S = 5.0
+"""How exactly a time-out is kept in a journal in which nothing happens."""
+
+_TOPIC_CONFIG = {"retention.ms": str(60 * 60 * 1000), "segment.ms": str(60 * 60 * 1000)}
+
+
+def prepare_clock(kafka: Kafka, topic: str) -> None:
+    """Make the clock's topic if it is missing. Raises `HardFailure` when Kafka refuses."""
+    create_topics(kafka, [topic], 1, _TOPIC_CONFIG)
+
+
+class Clock:
+    """Ticks, if it is called often enough. A tick that Kafka does not take is made up for by the next one."""
+
+    def __init__(self, kafka: Kafka, topic: str, now: Callable[[], float] = time.monotonic) -> None:
+        options = {**kafka.python_options(), "message.timeout.ms": round(TICK_S * 1000)}
+        self._producer = Producer(options, logger=QUIET)
+        self._topic = topic
+        self._now = now
+        self._due = now()
+
+    def poll(self) -> None:
+        """Tick, if it is time."""
+        self._producer.poll(0)
+        if self._now() >= self._due:
+            self._due = self._now() + TICK_S
+            self._producer.produce(self._topic, value=b"tick")

@@ -1,0 +1,101 @@
+"""A query that is looked after: started again, after a pause, when what ended it may pass.
+
+In: how to start it, and what its exceptions mean. Each start goes on from the query's checkpoint, so nothing
+is lost in between. What cannot pass is raised, and ends the bridge.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from isthmus.errors import HardFailure, Outage
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+STEADY_S = 60.0
+"""After so long without a failure the next one is the first one again."""
+
+_log = logging.getLogger(__name__)
+
+
+class Supervised:
+    """One query, by its name. Call `poll` now and then."""
+
+    def __init__(
+        self,
+        name: str,
+        start: Callable[[], StreamingQuery],
+        explain: Callable[[str], HardFailure | None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.name = name
+        self._start = start
+        self._explain = explain
+        """What an exception's text means; None if the query is to start again at once."""
+        self._clock = clock
+        self._query: StreamingQuery | None = None
+        self._outage: Outage | None = None
+        self._pause_s = FIRST_PAUSE_S
+        self._due = 0.0
+        """When to start again, while there is an outage; before that, since when the query runs."""
+
+    @property
+    def query(self) -> StreamingQuery | None:
+        """The query as it runs, or ran last."""
+        return self._query
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong, in a few words; None while the query runs."""
+        if self._outage is not None:
+            return f"waits, and starts again: {self._outage}"
+        if self._query is None:
+            return "not started"
+        return None if self._query.isActive else f"the {self.name} has stopped"
+
+    def start(self) -> None:
+        """Start the query. Raises `HardFailure` when that cannot be done."""
+        self._query = self._start()
+        self._outage = None
+        self._due = self._clock()
+
+    def poll(self) -> None:
+        """Start the query again if it is time. Raises `HardFailure` once it cannot go on."""
+        if self._outage is not None:
+            if self._clock() >= self._due:
+                self._start_again()
+        elif self._query is not None and not self._query.isActive:
+            failure = self._explain(str(self._query.exception() or ""))
+            if isinstance(failure, Outage):
+                self._wait(failure)
+            elif failure is not None:
+                raise failure
+            else:
+                self.start()
+
+    def stop(self) -> None:
+        """Stop the query. What was under way is done again at the next start."""
+        if self._query is not None:
+            self._query.stop()
+            self._query = None
+
+    def _start_again(self) -> None:
+        try:
+            self.start()
+        except Outage as outage:
+            self._wait(outage)
+        else:
+            _log.warning("the %s runs again", self.name)
+
+    def _wait(self, outage: Outage) -> None:
+        now = self._clock()
+        if self._outage is None and now - self._due >= STEADY_S:
+            self._pause_s = FIRST_PAUSE_S
+        self._outage, self._due = outage, now + self._pause_s
+        _log.warning("the %s ended, and starts again in %g s: %s", self.name, self._pause_s, outage)
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)

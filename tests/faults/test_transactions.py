@@ -1,0 +1,176 @@
+"""JMS transactions, end to end, while client, edge and Spark's driver are killed: all or nothing of each.
+
+A client that heard of its commit has all of the transaction in Kafka; one that rolled back, or was killed
+before it asked for the commit, has nothing of it. Whose answer was lost may have either, but never a part.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from threading import Thread
+
+from tests.edges.amqp.qpid import QpidJms
+from tests.faults.driver import Driver, driver
+from tests.polling import eventually
+
+from isthmus.kafka import Kafka, create_topics, read_topic
+
+CONFIG = """
+bridge.id=acid
+kafka.bootstrap.servers={servers}
+state.dir={folder}/state
+journal.partitions=2
+monitor.port=0
+amqp.host=127.0.0.1
+amqp.port={port}
+pipeline.real-time.batch=5s
+routes.r.predicate=msg.address==orders
+routes.r.dest.topic=acid-out
+"""
+SIZE = 10
+SEED = 20_260_216
+KILLS = ["client"] * 9 + ["edge"] * 8 + ["driver"] * 3
+
+
+class Clients:
+    """Qpid JMS, one client after the other, and what each of them heard."""
+
+    def __init__(self, jms: QpidJms, port: int) -> None:
+        self._jms = jms
+        self._url = f"amqp://127.0.0.1:{port}?jms.username=u&jms.connectTimeout=5000"
+        self.begun: set[int] = set()
+        self.heard: dict[int, str] = {}
+        self._process: subprocess.Popen[str] | None = None
+        self._reader: Thread | None = None
+
+    def start(self) -> None:
+        first = str(max(self.begun, default=-1) + 1)
+        self._process = self._jms.start(self._url, "send", "orders", SIZE, first, program="Transacts")
+        self._reader = Thread(target=self._read, args=[self._process], daemon=True)
+        self._reader.start()
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            word, _, rest = line.strip().partition(" ")
+            if word == "begun":
+                self.begun.add(int(rest))
+            elif word != "ended":
+                self.heard[int(rest)] = word
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        if self._process is not None and self._reader is not None:
+            self._process.kill()
+            self._process.wait()
+            self._reader.join(10)
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+
+    def committed(self) -> set[int]:
+        return {number for number, word in self.heard.items() if word == "committed"}
+
+
+@contextmanager
+def edge(config: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    with (config.parent / "edge.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "isthmus", "edge", str(config)], stdout=log, stderr=log
+        )
+    try:
+        eventually(lambda: _listens(port) or process.poll() is not None, timeout_s=60)
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _kill(running: Driver) -> None:
+    """The driver's JVM if it is there yet, or else the process that is about to start it."""
+    os.kill(running.jvm() or running.process.pid, signal.SIGKILL)
+    running.process.wait(60)
+
+
+def _arrived(kafka: Kafka) -> dict[int, dict[int, set[bytes]]]:
+    """By transaction and place in it: the ids under which a message was published."""
+    found: dict[int, dict[int, set[bytes]]] = defaultdict(lambda: defaultdict(set))
+    for record in read_topic(kafka, "acid-out"):
+        number, place = bytes(record.value() or b"").decode().split("/")
+        found[int(number)][int(place)].add(bytes(dict(record.headers() or [])["isthmus.id"] or b""))
+    return found
+
+
+def test_transactions_are_whole_or_not_at_all_whatever_is_killed(
+    kafka_servers: str, tmp_path: Path, qpid: QpidJms
+) -> None:
+    print(f"seed {SEED}")
+    chance = random.Random(SEED)
+    kills = chance.sample(KILLS, len(KILLS))
+    kafka, port = Kafka(kafka_servers), _free_port()
+    create_topics(kafka, ["acid-out"], 2)
+    config = tmp_path / "acid.properties"
+    config.write_text(CONFIG.format(servers=kafka_servers, folder=tmp_path, port=port))
+    log = tmp_path / "driver.log"
+
+    clients = Clients(qpid, port)
+    with ExitStack() as ends:
+        drivers = ends.enter_context(ExitStack())
+        edges = ends.enter_context(ExitStack())
+        ends.callback(clients.kill)
+        pipeline = drivers.enter_context(driver(config, log))
+        door = edges.enter_context(edge(config, port))
+        for kill in kills:
+            if not clients.alive:
+                clients.kill()
+                clients.start()
+            before = len(clients.heard)
+            eventually(lambda before=before: len(clients.heard) > before + 2, timeout_s=60)  # type: ignore[misc]
+            time.sleep(chance.uniform(0, 0.3))  # where in a transaction it hits is left to chance
+            if kill == "client":
+                clients.kill()
+            elif kill == "edge":
+                door.kill()
+                edges.close()
+                door = edges.enter_context(edge(config, port))
+            else:
+                _kill(pipeline)
+                drivers.close()
+                pipeline = drivers.enter_context(driver(config, log))
+        clients.kill()
+        wanted = clients.committed()
+        eventually(
+            lambda: all(len(_arrived(kafka)[number]) == SIZE for number in wanted),
+            timeout_s=180,
+            what=log.read_text() + (tmp_path / "edge.log").read_text(),
+        )
+    arrived = _arrived(kafka)
+    assert len(wanted) > 40
+    assert {number for number, word in clients.heard.items() if word == "rolled-back"} & set(arrived) == set()
+    assert set(arrived) <= clients.begun
+    assert {len(places) for places in arrived.values()} == {SIZE}
+    ids = [ids for places in arrived.values() for ids in places.values()]
+    assert all(len(each) == 1 for each in ids), "a message was published under more than one isthmus.id"

@@ -1,0 +1,119 @@
+"""A query that is looked after: what passes is waited for, what does not is raised."""
+
+from __future__ import annotations
+
+import pytest
+
+from isthmus.errors import HardFailure, Outage
+from isthmus.pipeline.supervised import LONGEST_PAUSE_S, STEADY_S, Supervised
+
+AWAY = Outage("Kafka does not answer", remedy="start it")
+BROKEN = HardFailure("a defect", remedy="mend it")
+
+
+class Query:
+    """Stands for Spark's: runs until `end`."""
+
+    def __init__(self) -> None:
+        self.isActive = True
+
+    def end(self) -> None:
+        self.isActive = False
+
+    def exception(self) -> str:
+        return "what Spark says"
+
+    def stop(self) -> None:
+        self.end()
+
+
+class Scene:
+    """A supervised query, its starts and its clock."""
+
+    def __init__(self, *meanings: HardFailure | None) -> None:
+        self.now = 1000.0
+        self.meanings = list(meanings)
+        self.starts: list[Query | Outage] = []
+        self.refusals: list[Outage] = []
+        self.supervised = Supervised("router", self._start, self._explain, clock=lambda: self.now)  # type: ignore[arg-type]
+        self.supervised.start()
+
+    def _start(self) -> Query:
+        if self.refusals:
+            self.starts.append(self.refusals.pop(0))
+            raise AWAY
+        query = Query()
+        self.starts.append(query)
+        return query
+
+    def _explain(self, error: str) -> HardFailure | None:
+        assert error == "what Spark says"
+        return self.meanings.pop(0)
+
+    def fail(self) -> None:
+        query = self.starts[-1]
+        assert isinstance(query, Query)
+        query.end()
+        self.supervised.poll()
+
+    def pause(self) -> float:
+        """How long it is until the next start."""
+        before, began = len(self.starts), self.now
+        while len(self.starts) == before:
+            self.now += 0.5
+            self.supervised.poll()
+            assert self.now < began + 1000
+        return self.now - began
+
+
+def test_what_may_pass_starts_the_query_again_after_a_pause() -> None:
+    scene = Scene(AWAY)
+    scene.fail()
+    assert len(scene.starts) == 1
+    assert "Kafka does not answer" in str(scene.supervised.problem)
+    assert scene.pause() == 1
+    assert scene.supervised.problem is None
+
+
+def test_what_cannot_pass_is_raised() -> None:
+    scene = Scene(BROKEN)
+    with pytest.raises(HardFailure, match="a defect"):
+        scene.fail()
+
+
+def test_a_question_that_was_answered_starts_the_query_again_at_once() -> None:
+    scene = Scene(None)
+    scene.fail()
+    assert len(scene.starts) == 2
+    assert scene.supervised.problem is None
+
+
+def test_the_pauses_grow_up_to_a_bound() -> None:
+    scene = Scene(AWAY)
+    scene.refusals = [AWAY] * 8
+    scene.fail()
+    assert [scene.pause() for _ in range(9)] == [1, 2, 4, 8, 16, 32, *[LONGEST_PAUSE_S] * 3]
+
+
+def test_a_query_that_keeps_failing_soon_waits_longer_each_time() -> None:
+    scene = Scene(AWAY, AWAY)
+    scene.fail()
+    scene.pause()
+    scene.fail()
+    assert scene.pause() == 2
+
+
+def test_after_a_steady_time_the_next_failure_is_the_first_one() -> None:
+    scene = Scene(AWAY, AWAY)
+    scene.fail()
+    scene.pause()
+    scene.now += STEADY_S
+    scene.fail()
+    assert scene.pause() == 1
+
+
+def test_a_query_that_was_stopped_is_not_started_again() -> None:
+    scene = Scene()
+    scene.supervised.stop()
+    scene.supervised.poll()
+    assert len(scene.starts) == 1
