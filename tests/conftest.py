@@ -1,4 +1,4 @@
-"""What tests of several folders share: a Spark session, and a real Kafka."""
+"""What tests of several folders share: a Spark session, a real Kafka, a JMS client."""
 
 from __future__ import annotations
 
@@ -33,3 +33,11 @@ def kafka_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     with EmbeddedKafka(tmp_path_factory.mktemp("kafka")) as kafka:
         yield kafka.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
+def qpid(tmp_path_factory: pytest.TempPathFactory) -> object:
+    """Programs that use Qpid JMS, compiled."""
+    from tests.edges.amqp.qpid import QpidJms
+
+    return QpidJms(tmp_path_factory.mktemp("qpid"))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.edges.amqp.door import Door
-from tests.edges.amqp.qpid import QpidJms
 
 from isthmus.config.settings import JournalSettings
 from isthmus.edges.amqp.addresses import KafkaAddresses
@@ -59,8 +58,3 @@ def kafka_door(kafka_servers: str) -> Iterator[KafkaDoor]:
 @pytest.fixture
 def door_to(kafka_servers: str) -> Callable[..., KafkaDoor]:
     return lambda **settings: KafkaDoor(kafka_servers, **settings)
-
-
-@pytest.fixture(scope="session")
-def qpid(tmp_path_factory: pytest.TempPathFactory) -> QpidJms:
-    return QpidJms(tmp_path_factory.mktemp("qpid"))
