@@ -16,6 +16,7 @@ from isthmus.cli.journal import journal
 from isthmus.cli.receive import receive
 from isthmus.cli.run import edge, pipeline, run
 from isthmus.cli.send import send
+from isthmus.cli.user import users
 from isthmus.errors import ConfigError, HardFailure, IsthmusError
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ Exit codes: 0 done, 1 an unusable configuration, 2 wrong usage, 3 a failure that
 for command in (run, pipeline, edge, check, doctor, send, receive, journal, convert):
     app.command()(command)
 app.add_typer(importing)
+app.add_typer(users)
 
 
 def main() -> None:

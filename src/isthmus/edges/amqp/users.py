@@ -12,11 +12,14 @@ from __future__ import annotations
 import base64
 import json
 import os
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
+
+from scramp import ScramException  # type: ignore[import-untyped]
 
 from isthmus.edges.amqp.protocol.sasl import SCRAM_HASHES, ScramSecret
 from isthmus.errors import ConfigError
@@ -52,16 +55,18 @@ class Users:
     def read(cls, path: Path) -> Users:
         """The users in a file. Raises `ConfigError` for one that cannot be read."""
         try:
-            lines = path.read_text().splitlines()
+            lines = path.read_text(encoding="utf-8").splitlines()
         except OSError as error:
-            raise ConfigError(f"amqp.users.file: {error}") from None
+            raise ConfigError(f"the users file {path} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"the users file {path} is not UTF-8 text") from None
         users = {}
         for number, line in enumerate(lines, 1):
             if line.strip():
                 try:
                     user = _user(json.loads(line))
                 except (ValueError, KeyError, TypeError):
-                    raise ConfigError(f"amqp.users.file: line {number} is not a user") from None
+                    raise ConfigError(f"the users file {path}: line {number} is not a user") from None
                 users[user.name] = user
         return cls(users)
 
@@ -74,6 +79,9 @@ class Users:
         """The user of a name."""
         return self._users.get(name)
 
+    def __iter__(self) -> Iterator[User]:
+        return iter(self._users.values())
+
 
 def set_user(
     path: Path,
@@ -83,16 +91,36 @@ def set_user(
     send: Sequence[str] = ANYTHING,
     receive: Sequence[str] = ANYTHING,
 ) -> None:
-    """Add a user to a file, or replace one. The file appears whole, and only its owner can read it."""
-    secrets = {} if password is None else {each: ScramSecret.of(password, each) for each in SCRAM_HASHES}
-    lines = path.read_text().splitlines() if path.exists() else []
-    kept = [line for line in lines if line.strip() and json.loads(line).get("user") != name]
-    line = json.dumps(_document(User(name, tuple(send), tuple(receive), secrets)))
-    fresh = path.with_name(f"{path.name}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write("\n".join([*kept, line]) + "\n")
-    fresh.replace(path)
+    """Add a user to a file, or replace one. Raises `ConfigError` for a name or password that SCRAM refuses."""
+    try:
+        secrets = {} if password is None else {each: ScramSecret.of(password, each) for each in SCRAM_HASHES}
+    except ScramException as error:
+        raise ConfigError(f"this cannot be a password: {error}") from None
+    if not name or any(ord(character) < 32 for character in name):
+        raise ConfigError(f"{name!r:.100} cannot be the name of a user")
+    others = [] if not path.exists() else [user for user in Users.read(path) if user.name != name]
+    _write(path, [*others, User(name, tuple(send), tuple(receive), secrets)])
+
+
+def remove_user(path: Path, name: str) -> None:
+    """Take a user out of a file. Raises `ConfigError` if there is none of that name."""
+    users = Users.read(path)
+    if users.find(name) is None:
+        raise ConfigError(f"the users file {path} has no user {name!r:.100}")
+    _write(path, [user for user in users if user.name != name])
+
+
+def _write(path: Path, users: Sequence[User]) -> None:
+    """Replace the file: it appears whole, and only its owner can read it."""
+    try:
+        descriptor, fresh = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.writelines(f"{json.dumps(_document(user))}\n" for user in users)
+            file.flush()
+            os.fsync(descriptor)
+        Path(fresh).replace(path)
+    except OSError as error:
+        raise ConfigError(f"the users file {path} cannot be written: {error.strerror}") from None
 
 
 def _document(user: User) -> dict[str, Any]:
