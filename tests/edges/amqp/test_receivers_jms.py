@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from tests.edges.amqp.conftest import KafkaDoor
 from tests.edges.amqp.qpid import QpidJms
-from tests.edges.amqp.topics import new_topic, publish, receiving_door
+from tests.edges.amqp.topics import answer, new_topic, publish, receiving_door
 
 WORDS = ["a", "b", "c"]
 
@@ -74,6 +74,16 @@ def test_messages_that_come_one_by_one_are_acknowledged_together(jms: Jms, kafka
     assert jms.run("queue", topic, 1) == ["ready", "d", "done"]
 
 
+def test_a_queue_of_several_partitions_gives_what_comes_to_any_of_them(jms: Jms, kafka_servers: str) -> None:
+    topic = new_topic(kafka_servers, 4)
+    with jms.started("client-ack", topic, 8) as program:
+        assert line(program) == "ready"
+        for number in range(8):
+            publish(kafka_servers, topic, [str(number)], partition=number % 4)
+            assert line(program) == str(number)
+        assert line(program) == "done"
+
+
 def test_a_session_that_recovers_gets_its_message_again(jms: Jms, kafka_servers: str) -> None:
     topic = new_topic(kafka_servers)
     publish(kafka_servers, topic, ["a"])
@@ -134,9 +144,12 @@ def test_a_shared_subscription_goes_on_where_others_left_off(jms: Jms, kafka_ser
     assert jms.run("shared", topic, 1) == ["ready", "c", "done"]
 
 
-def test_a_temporary_queue_gets_what_is_sent_to_its_address(jms: Jms, kafka_servers: str) -> None:
+def test_a_temporary_queue_gets_what_is_sent_to_its_address(
+    jms: Jms, door: KafkaDoor, kafka_servers: str
+) -> None:
     with jms.started("temporary", "-") as program:
-        publish(kafka_servers, line(program), ["answer"])
+        answer(kafka_servers, door.temporary_topic, "isthmus.temporary.other", "not for us")
+        answer(kafka_servers, door.temporary_topic, line(program), "answer")
         assert line(program) == "answer"
         assert line(program) == "done"
 

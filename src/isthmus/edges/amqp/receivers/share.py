@@ -1,11 +1,15 @@
 """Records for a receiver of a JMS queue, from a Kafka share group: every record goes to one of its receivers.
 
-Accepted, released and rejected are Kafka's own acknowledgements, and Kafka counts deliveries. The client
-library calls its share consumer a preview: all use of it is in this file.
+Accepted, released and rejected are Kafka's own acknowledgements, and Kafka counts deliveries. One that Kafka
+does not take is logged and counted, and the record comes again. At most once, records are handed over when
+Kafka has taken the acknowledgement.
+
+The client library calls its share consumer a preview: all use of it is in this file.
 
 A share consumer reads no further until all that it has read is acknowledged. So that a client may hold some
 messages and still get others, a receiver has several, each on a thread of its own: while one waits for
-acknowledgements, the next reads.
+acknowledgements, others read. Kafka shares the partitions out among all of them, so that one that rests keeps
+its partitions from everybody: all that can read do.
 """
 
 from __future__ import annotations
@@ -18,7 +22,14 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from confluent_kafka import AcknowledgeType, IllegalStateException, KafkaException, Message, ShareConsumer
+from confluent_kafka import (
+    AcknowledgeType,
+    IllegalStateException,
+    KafkaException,
+    Message,
+    ShareConsumer,
+    TopicPartition,
+)
 
 from isthmus.edges.amqp.receivers.group import record_of
 from isthmus.edges.amqp.receivers.supply import KAFKA_SUBSCRIBE, OnLoop, Sink, Taken, Verdict
@@ -29,12 +40,18 @@ log = logging.getLogger(__name__)
 POLL_S: Final = 0.1
 IDLE_POLLS: Final = 5
 """How many empty looks in a row mean that there is nothing: a fetch may take half a second."""
+ACKNOWLEDGE_S: Final = 10.0
+"""How long an acknowledgement may take."""
 JOIN_S: Final = 6.0
 """How long a new member may get nothing although there is something: Kafka tells it of its share with the
 second heartbeat, after five seconds."""
 BATCH: Final = 500
+REST_S: Final = 2.0
+"""How long nothing is wanted before a reader leaves the group."""
 MAX_READERS: Final = 16
 """How many batches of one receiver may wait for acknowledgements."""
+PATIENCE_S: Final = 1.0
+"""How long a batch may wait for them before others take over its reader's partitions."""
 
 _ACKNOWLEDGEMENTS: Final = {
     Verdict.ACCEPT: AcknowledgeType.ACCEPT,
@@ -48,14 +65,27 @@ Place = tuple[int, int]
 class ShareSupply:
     """Reads a queue for one receiver. All is called on the loop."""
 
-    def __init__(self, kafka: Kafka, topic: str, group: str) -> None:
-        self._kafka = kafka
-        self._topic = topic
-        self._group = group
+    def __init__(
+        self,
+        kafka: Kafka,
+        topic: str,
+        group: str,
+        *,
+        partitions: int = 1,
+        at_most_once: bool = False,
+        not_acknowledged: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """``not_acknowledged`` is told, on any thread, how many acknowledgements Kafka did not take."""
+        self.kafka = kafka
+        self.topic = topic
+        self.group = group
+        self.at_most_once = at_most_once
+        self.not_acknowledged = not_acknowledged
         self._readers: list[_Reader] = []
         self._owners: dict[Place, _Reader] = {}
+        self._partitions = partitions
         self._wanted = 0
-        self._reading: _Reader | None = None
+        self._looking: asyncio.TimerHandle | None = None
         self._sink: Sink
 
     def start(self, sink: Sink) -> None:
@@ -79,68 +109,96 @@ class ShareSupply:
     async def close(self) -> None:
         """Release what is left, and leave the group."""
         self._wanted = 0
+        if self._looking is not None:
+            self._looking.cancel()
         await asyncio.gather(*(reader.close() for reader in self._readers))
 
     def _read_on(self) -> None:
-        if self._reading is not None:
-            if not self._wanted:
-                self._reading.read(False)
-                self._reading = None
-            return
-        if not self._wanted:
-            return
-        # One to read, and one to be in the group already when the first has read: joining takes seconds.
         free = [each for each in self._readers if each.free]
-        while len(free) < 2 and len(self._readers) < MAX_READERS:
-            batch = min(self._wanted, BATCH)
-            free.append(_Reader(self._kafka, self._topic, self._group, batch, self, self._sink))
+        if not self._wanted:
+            for reader in free:
+                reader.read(False)
+            return
+        while len(free) < self._needed() and len(self._readers) < MAX_READERS:
+            free.append(_Reader(self, min(self._wanted, BATCH), self._sink))
             self._readers.append(free[-1])
-        if free:
-            self._reading = free[0]
-            free[0].read(True)
+        for reader in free:
+            reader.read(True)
+
+    def _needed(self) -> int:
+        """How many readers must be free, so that every partition has one.
+
+        A partition has as many members as there are for each, rounded up: more than are held up if there are
+        that many times more members than partitions. And it takes a member a second to join, so that there is
+        one before it is needed.
+        """
+        long_ago = time.monotonic() - PATIENCE_S
+        held_up = sum(not each.free and each.held_since < long_ago for each in self._readers)
+        return max(2, held_up * (self._partitions - 1) + 1)
 
     # What readers call, on the loop
 
     def has_read(self, reader: _Reader, taken: list[Taken]) -> None:
-        """Remember whose records these are, and let the next one read."""
-        for each in taken:
-            self._owners[each.record.partition, each.record.offset] = reader
-        reader.held += len(taken)
+        """Remember whose records these are, and let others read on."""
+        reader.reads = False
+        if not self.at_most_once:
+            for each in taken:
+                self._owners[each.record.partition, each.record.offset] = reader
+            reader.held += len(taken)
+            reader.held_since = time.monotonic()
+            self._look_again()
         self._wanted = max(0, self._wanted - len(taken))
-        if self._reading is reader:
-            self._reading = None
         self._sink.arrived(taken)
         self._read_on()
+
+    def found_nothing(self, reader: _Reader) -> None:
+        """Tell that there is nothing, once every reader says so."""
+        reader.idle = True
+        if all(each.idle for each in self._readers if each.reads):
+            self._sink.idle()
+
+    def _look_again(self) -> None:
+        """See in a while whether readers are held up."""
+        if self._looking is None:
+            self._looking = asyncio.get_running_loop().call_later(PATIENCE_S * 1.5, self._look)
+
+    def _look(self) -> None:
+        self._looking = None
+        self._read_on()
+        if not all(each.free for each in self._readers):
+            self._look_again()
 
 
 class _Reader:
     """One share consumer on a thread of its own."""
 
-    def __init__(
-        self, kafka: Kafka, topic: str, group: str, batch: int, supply: ShareSupply, sink: Sink
-    ) -> None:
+    def __init__(self, supply: ShareSupply, batch: int, sink: Sink) -> None:
         self.held = 0
-        """How many of its records are not acknowledged. Known to the loop."""
+        """How many of its records are not acknowledged. This and what follows is known to the loop."""
+        self.held_since = 0.0
+        self.reads = False
+        self.idle = False
         self._options = {
-            **kafka.python_options(),
-            "group.id": group,
+            **supply.kafka.python_options(),
+            "group.id": supply.group,
             "share.acknowledgement.mode": "explicit",
             "max.poll.records": batch,
             "max.poll.interval.ms": 86_400_000,  # nobody may want anything for a day
         }
-        self._topic = topic
+        self._topic = supply.topic
         self._supply = supply
         self._sink = OnLoop(sink)
         self._loop = asyncio.get_running_loop()
         self._to_do: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._open: set[Place] = set()
         """What is not acknowledged. Known to the thread."""
-        self._reads = False
+        self._polls = False
         self._ended = False
         self._empty = 0
-        self._joined_at = time.monotonic() + JOIN_S
+        self._is_member = False
+        self._joined_at = 0.0
         self._consumer: ShareConsumer
-        self._thread = threading.Thread(target=self._run, name=f"queue {topic}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"queue {self._topic}", daemon=True)
         self._thread.start()
 
     # On the loop
@@ -152,7 +210,10 @@ class _Reader:
 
     def read(self, reads: bool) -> None:
         """Read one batch, or read no more."""
-        self._to_do.put(lambda: self._read(reads))
+        if reads != self.reads:
+            self.reads = reads
+            self.idle = False
+            self._to_do.put(lambda: self._read(reads))
 
     def acknowledge(self, place: Place, how: AcknowledgeType) -> None:
         """Acknowledge one of its records."""
@@ -173,7 +234,7 @@ class _Reader:
             self._sink.failed(KAFKA_SUBSCRIBE, error.args[0].str())
             return
         try:
-            self._consumer.subscribe([self._topic])
+            self._consumer.set_acknowledgement_commit_callback(self._acknowledged)
             while not self._ended:
                 self._turn()
         except KafkaException as error:
@@ -182,11 +243,11 @@ class _Reader:
             self._finish()
 
     def _turn(self) -> None:
-        if self._reads:
+        if self._polls:
             self._poll()
         open_before = len(self._open)
-        if not self._reads:
-            self._to_do.get()()
+        if not self._polls:
+            self._rest()
         while not self._ended:
             try:
                 self._to_do.get_nowait()()
@@ -195,22 +256,46 @@ class _Reader:
         if len(self._open) < open_before:
             self._consumer.commit_async()
 
+    def _rest(self) -> None:
+        """Wait for something to do. After a while the partitions are left to others, if nothing is open."""
+        try:
+            self._to_do.get(timeout=None if self._open or not self._is_member else REST_S)()
+        except queue.Empty:
+            self._is_member = False
+            self._consumer.unsubscribe()
+
     def _poll(self) -> None:
         found = self._consumer.poll(POLL_S)
         taken = [_taken(message) for message in found if message.error() is None]
         if not taken:
             self._empty += 1
             if self._empty >= IDLE_POLLS and time.monotonic() > self._joined_at:
-                self._sink.idle()
+                self._loop.call_soon_threadsafe(self._supply.found_nothing, self)
             return
-        self._reads = False
         self._joined_at = 0.0
         self._open = {(each.record.partition, each.record.offset) for each in taken}
+        if self._supply.at_most_once:
+            taken = self._accepted(taken)
+            if not taken:
+                return  # nothing is ours: look again
+        self._polls = False
         self._loop.call_soon_threadsafe(self._supply.has_read, self, taken)
 
+    def _accepted(self, taken: list[Taken]) -> list[Taken]:
+        """Acknowledge records before they are handed over: those of which Kafka takes it."""
+        for place in set(self._open):
+            self._acknowledge(place, AcknowledgeType.ACCEPT)
+        results = self._consumer.commit_sync(ACKNOWLEDGE_S)
+        fine = {place.partition for place, problem in results.items() if problem is None}
+        return [each for each in taken if each.record.partition in fine]
+
     def _read(self, reads: bool) -> None:
-        self._reads = reads and not self._open
+        self._polls = reads and not self._open
         self._empty = 0
+        if self._polls and not self._is_member:
+            self._is_member = True
+            self._joined_at = time.monotonic() + JOIN_S
+            self._consumer.subscribe([self._topic])
 
     def _acknowledge(self, place: Place, how: AcknowledgeType) -> None:
         self._open.discard(place)
@@ -219,6 +304,18 @@ class _Reader:
         except IllegalStateException as error:  # its time has run out: Kafka gives it to somebody again
             log.info("%s: too late for %d_%d: %s", self._topic, *place, error)
 
+    def _acknowledged(self, offsets: dict[TopicPartition, set[int]], problem: KafkaException | None) -> None:
+        if problem is None:
+            return
+        count = sum(map(len, offsets.values()))
+        self._supply.not_acknowledged(count)
+        log.warning(
+            "%s: Kafka did not take %d acknowledgements, the records come again: %s",
+            self._topic,
+            count,
+            problem.args[0].str(),
+        )
+
     def _end(self) -> None:
         self._ended = True
 
@@ -226,7 +323,7 @@ class _Reader:
         try:
             for place in set(self._open):
                 self._acknowledge(place, AcknowledgeType.RELEASE)
-            self._consumer.commit_sync(10.0)
+            self._consumer.commit_sync(ACKNOWLEDGE_S)
             self._consumer.close()
         except (KafkaException, IllegalStateException) as error:
             log.warning("%s: a share consumer ended badly: %s", self._topic, error)
