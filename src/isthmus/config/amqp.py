@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import ssl
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import PlainValidator
 
@@ -52,6 +52,14 @@ class AmqpSettings(Section):
         None,
         "whether an address without a topic gets one",
         default_text="`true` with the embedded Kafka, else `false`",
+    )
+    queue_selectors: Annotated[
+        Literal["refuse", "views"], PlainValidator(values.choice("refuse", "views"))
+    ] = setting(
+        "queue-selectors",
+        "refuse",
+        "what a selector on a JMS queue does: `refuse` the receiver, "
+        "or `views`, which makes every selector a queue of its own",
     )
     credit: Annotated[int, _number(1, 100_000)] = setting(
         "credit", 1000, "how many messages a sender may be ahead of the journal, on each link"

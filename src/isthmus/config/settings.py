@@ -22,7 +22,7 @@ from isthmus.config.nats import NatsIntakeSettings, NatsSettings
 from isthmus.config.planning import Plan, plan
 from isthmus.config.section import Group, Section, setting
 from isthmus.routing.predicate import Predicate
-from isthmus.routing.route import OnError, Route, direct_route
+from isthmus.routing.route import OnError, Route, direct_route, temporary_routes
 
 ROUTER, LEDGER = "router", "ledger"
 """The queries of a pipeline."""
@@ -215,8 +215,21 @@ class Settings(Section):
 
     @property
     def all_routes(self) -> tuple[Route, ...]:
-        """The routes in their order, the direct one among them if there is one."""
-        return (*self.routes, direct_route(self.message_convert)) if self.message_convert else self.routes
+        """The routes in their order: those of the file, to temporary queues, and the direct one."""
+        direct = [direct_route(self.message_convert)] if self.message_convert else []
+        return (*self.routes, *self.temporary_routes, *direct)
+
+    @property
+    def temporary_routes(self) -> list[Route]:
+        """The routes to the temporary queues of AMQP clients, where there can be any."""
+        if not self.listens_to_amqp:
+            return []
+        return temporary_routes(self.temporary_topic, self.routing.source_topics)
+
+    @property
+    def temporary_topic(self) -> str:
+        """The topic that all temporary queues share."""
+        return self._named("temporary")
 
     @property
     def plan(self) -> Plan:

@@ -26,9 +26,17 @@ class FrontDoor:
     """Takes AMQP connections, from `run` until that is cancelled."""
 
     def __init__(
-        self, settings: Settings, kafka: Kafka, journal: EdgeJournal, dead_letters: EdgeDeadLetters
+        self,
+        settings: Settings,
+        kafka: Kafka,
+        journal: EdgeJournal,
+        dead_letters: EdgeDeadLetters,
+        *,
+        shares_port: bool = False,
     ) -> None:
+        """``shares_port`` is whether other processes listen on the same port."""
         self.ready = asyncio.Event()
+        self._shares_port = shares_port
         self._where = f"{settings.amqp.host}:{settings.amqp.port}"
         users = settings.amqp.users_file
         auto_create = settings.amqp.auto_create
@@ -46,6 +54,8 @@ class FrontDoor:
             outlets=KafkaOutlets(
                 kafka,
                 partial(route_converter, settings),
+                temporary_topic=settings.temporary_topic,
+                queue_views=settings.amqp.queue_selectors == "views",
                 auto_create=auto_create,
                 undeliverable=dead_letters.received,
             ),
@@ -63,7 +73,7 @@ class FrontDoor:
     async def run(self) -> None:
         """Serve until cancelled. Raises `HardFailure` when it cannot listen."""
         try:
-            await self._server.start()
+            await self._server.start(reuse_port=self._shares_port)
         except OSError as error:
             raise HardFailure(
                 f"the AMQP server cannot listen on {self._where}: {error.strerror}",
@@ -74,6 +84,15 @@ class FrontDoor:
             await asyncio.Event().wait()
         finally:
             await self._server.close()
+
+    def counts(self) -> dict[str, int]:
+        """What was counted since the start, and how many are connected now."""
+        stats = self._server.stats
+        return {
+            "accepted": stats.accepted,
+            "rejected": stats.rejected,
+            "connections": self._server.connections,
+        }
 
     def report(self) -> PartReport:
         """How it stands."""

@@ -86,7 +86,7 @@ def _stopped(report: dict[str, str], settings: Settings) -> HardFailure:
 
 
 def _topics(settings: Settings) -> set[str]:
-    topics = {route.topic for route in settings.routes} | {
+    topics = {route.topic for route in (*settings.routes, *settings.temporary_routes)} | {
         *settings.routing.source_topics,
         settings.journal.topic,
     }

@@ -36,6 +36,9 @@ EMBEDDED_JOURNAL_CONFIG = {"max.message.bytes": str(MAX_MESSAGE_BYTES + 2**19)}
 OUTBOX_CONFIG = {"retention.ms": JOURNAL_CONFIG["retention.ms"]}
 """Letters wait there while a system is away: for a week, as messages do in the journal."""
 
+TEMPORARY_CONFIG = {"retention.ms": str(60 * 60 * 1000)}
+"""A temporary queue's messages are read as they come, or never."""
+
 EMBEDDED_PARTITIONS = 4
 """How many partitions a destination gets in the embedded Kafka."""
 
@@ -46,7 +49,8 @@ def prepare(settings: Settings, kafka: Kafka, asked_for: Collection[str] = ()) -
     ``asked_for`` are topics that messages named: the plan says whether they exist.
     """
     make_own_topics(settings, kafka)
-    destinations = {route.topic for route in settings.routes} | (
+    routed = {route.topic for route in (*settings.routes, *settings.temporary_routes)}
+    destinations = routed | (
         {settings.routing.dead_letter_topic} if settings.routing.dead_letter_topic else set()
     )
     sources = {settings.journal.topic, *settings.routing.source_topics}
@@ -56,7 +60,7 @@ def prepare(settings: Settings, kafka: Kafka, asked_for: Collection[str] = ()) -
     facts = describe(kafka, destinations | sources | addressable)
     check_topics(settings, facts)
     writable = {name for name in addressable if name in facts and facts[name].writable}
-    published = writable | {route.topic for route in settings.routes}
+    published = writable | routed
     limits = {
         name: limit
         for name in published | destinations
@@ -102,17 +106,18 @@ def _largest(limits: list[int | None]) -> int | None:
 
 
 def make_own_topics(settings: Settings, kafka: Kafka) -> None:
-    """Make the journal and the outboxes if they are not there. Raises `HardFailure` when Kafka refuses."""
+    """Make the bridge's own topics if they are not there. Raises `HardFailure` when Kafka refuses."""
     outboxes = {route.topic for route in settings.routes if route.destination is not None}
+    temporary = {route.topic for route in settings.temporary_routes}
+    own = {settings.journal.topic, *outboxes, *temporary}
     # Only what is missing: who may use topics need not have the right to create any.
-    missing = {settings.journal.topic, *outboxes} - describe(
-        kafka, {settings.journal.topic, *outboxes}
-    ).keys()
+    missing = own - describe(kafka, own).keys()
     if settings.journal.topic in missing:
         config = JOURNAL_CONFIG | (EMBEDDED_JOURNAL_CONFIG if settings.kafka.embedded else {})
         partitions = settings.journal.partitions + settings.journal.ledger_partitions
         create_topics(kafka, [settings.journal.topic], partitions, config)
     create_topics(kafka, outboxes & missing, settings.journal.partitions, OUTBOX_CONFIG)
+    create_topics(kafka, temporary & missing, settings.journal.partitions, TEMPORARY_CONFIG)
 
 
 def _addressable(settings: Settings, names: Collection[str]) -> set[str]:
@@ -124,7 +129,8 @@ def _addressable(settings: Settings, names: Collection[str]) -> set[str]:
 
 def check_topics(settings: Settings, facts: Mapping[str, TopicFacts]) -> None:
     """Raises `HardFailure` for the first topic that the bridge needs and cannot use."""
-    uses = [(route.topic, f"the destination of route {route.name}", "write") for route in settings.routes]
+    routes = (*settings.routes, *settings.temporary_routes)
+    uses = [(route.topic, f"the destination of route {route.name}", "write") for route in routes]
     if settings.routing.dead_letter_topic:
         uses.append((settings.routing.dead_letter_topic, "the dead-letter topic", "write"))
     uses += [(topic, "a source of the router", "read") for topic in settings.routing.source_topics]

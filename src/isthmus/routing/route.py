@@ -5,6 +5,7 @@ Routes are tried in the order of the configuration, and the first one that match
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -12,6 +13,8 @@ from isthmus.routing.predicate import Predicate, parse
 
 DIRECT = "direct"
 """The name of the route that ``message.convert`` makes."""
+TEMPORARY_PREFIX = "isthmus.temporary."
+"""What the addresses of temporary queues begin with."""
 
 
 class OnError(StrEnum):
@@ -60,6 +63,27 @@ def direct_route(convert: str) -> Route:
     """
     everything = "exists(msg.address)"
     return Route(DIRECT, parse(everything), topic="", convert=convert, written=everything)
+
+
+def temporary_routes(topic: str, source_topics: Sequence[str]) -> list[Route]:
+    """The routes to temporary queues, all of which share a topic; the key says which queue it is.
+
+    What an AMQP client sends there goes as it is, whatever its body. A Kafka client answers by setting
+    ``jms.Destination`` on a record of a source topic.
+    """
+    text = rf"msg.address =~ '^{TEMPORARY_PREFIX.replace('.', '[.]')}'"
+    routes = [_temporary("isthmus.temporary", text, topic, "raw")]
+    if source_topics:
+        answered = text.replace("msg.address", "msg.header.Destination")
+        sources = ", ".join(f"'{each}'" for each in source_topics)
+        routes.append(
+            _temporary("isthmus.replies", f"msg.address in ({sources}) && {answered}", topic, "jms")
+        )
+    return routes
+
+
+def _temporary(name: str, predicate: str, topic: str, convert: str) -> Route:
+    return Route(name, parse(predicate), topic, key="Destination", convert=convert, written=predicate)
 
 
 def topic_of_address(address: str) -> str:

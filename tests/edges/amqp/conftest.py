@@ -20,6 +20,8 @@ from isthmus.kafka import Kafka, create_topics, read_topic
 class KafkaDoor(Door):
     """A front door whose journal is in Kafka."""
 
+    temporary_topic = ""
+
     def __init__(self, servers: str, **settings: object) -> None:
         self.kafka = Kafka(servers)
         self.topic = f"journal-{uuid.uuid4().hex[:8]}"

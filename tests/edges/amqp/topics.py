@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -21,10 +21,16 @@ def new_topic(servers: str, partitions: int = 1) -> str:
     return name
 
 
-def publish(servers: str, topic: str, values: Iterable[str | bytes | None], partition: int = 0) -> None:
+def publish(
+    servers: str,
+    topic: str,
+    values: Iterable[str | bytes | None],
+    partition: int = 0,
+    headers: Mapping[str, str] | None = None,
+) -> None:
     producer = Producer({"bootstrap.servers": servers}, logger=QUIET)
     for value in values:
-        producer.produce(topic, value, partition=partition)
+        producer.produce(topic, value, partition=partition, headers=dict(headers or {}))
     assert producer.flush(20) == 0
 
 
@@ -43,10 +49,26 @@ def receiving_door(
     *,
     undeliverable: Undeliverable = skip,
     auto_create: bool = True,
+    queue_views: bool = False,
 ) -> Iterator[KafkaDoor]:
     made = converter(convert) if isinstance(convert, str) else convert
+    temporary_topic = new_topic(servers, 2)
     outlets = KafkaOutlets(
-        Kafka(servers), lambda _: made, undeliverable=undeliverable, auto_create=auto_create, partitions=1
+        Kafka(servers),
+        lambda _: made,
+        temporary_topic=temporary_topic,
+        undeliverable=undeliverable,
+        auto_create=auto_create,
+        queue_views=queue_views,
+        partitions=1,
     )
     with KafkaDoor(servers, outlets=outlets) as door:
+        door.temporary_topic = temporary_topic
         yield door
+
+
+def answer(servers: str, temporary_topic: str, address: str, text: str) -> None:
+    """What the router publishes when a Kafka client answers to a temporary queue."""
+    producer = Producer({"bootstrap.servers": servers}, logger=QUIET)
+    producer.produce(temporary_topic, text, key=address, headers={"jms.Destination": address})
+    assert producer.flush(20) == 0

@@ -28,7 +28,7 @@ from isthmus.routing.predicate import (
     Predicate,
     matches,
 )
-from isthmus.routing.route import Route, topic_of_address
+from isthmus.routing.route import TEMPORARY_PREFIX, Route, topic_of_address
 
 
 class AddressBook(Protocol):
@@ -63,12 +63,12 @@ class KafkaAddresses:
         self._admin = kafka.admin()
 
     def knows(self, address: str) -> bool:
-        """Whether the address was found before."""
-        return address in self._known
+        """Whether the address was found before, or is that of a temporary queue, here or elsewhere."""
+        return address in self._known or address.startswith(TEMPORARY_PREFIX)
 
     async def find(self, address: str) -> str | None:
         """Look the address up; topics are made where that is allowed."""
-        if address in self._known:
+        if self.knows(address):
             return None
         if not any(_possible(route.predicate, address) is not False for route in self._routes):
             problem = (

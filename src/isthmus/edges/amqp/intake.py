@@ -39,8 +39,8 @@ from isthmus.edges.amqp.protocol.terms import (
 )
 from isthmus.edges.amqp.transactions import Transaction
 from isthmus.errors import ConversionFailure, DecodeError, HardFailure, IsthmusError
-from isthmus.journal.layout import Entry, Op
-from isthmus.message import Message
+from isthmus.journal.layout import CLIENT, Entry, Op
+from isthmus.message import Header, Message
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.visitor import Visitor
@@ -104,6 +104,9 @@ class Intake:
         )
         if (name := reserved_name(message)) is not None:
             raise Refused(NOT_ALLOWED, f"{name[:100]!r} is a name of the bridge's own")
+        if self._visitor.signs_messages:
+            sender = Header(self._visitor.client.container_id)
+            message = replace(message, headers={**message.headers, CLIENT: sender})
         return message
 
     def _check(self, address: str) -> bool:

@@ -17,6 +17,7 @@ from isthmus.edges.amqp.transactions import Transactions
 from isthmus.edges.amqp.users import User
 from isthmus.errors import IsthmusError
 from isthmus.journal.layout import Entry
+from isthmus.routing.route import TEMPORARY_PREFIX
 
 ERROR_PREFIX = "io.strimzi:"
 """Before conditions that are not AMQP's own, for clients that know them from that bridge."""
@@ -48,12 +49,12 @@ class Client:
     """Unique to the connection."""
 
     def may_send(self, address: str) -> bool:
-        """Whether the client may send to an address."""
-        return self.user is None or self.user.may_send(address)
+        """Whether the client may send to an address. Who knows that of a temporary queue may answer there."""
+        return self.user is None or address.startswith(TEMPORARY_PREFIX) or self.user.may_send(address)
 
     def may_receive(self, address: str) -> bool:
-        """Whether the client may receive from an address."""
-        return self.user is None or self.user.may_receive(address)
+        """Whether the client may receive from an address; a temporary queue asks who made it."""
+        return self.user is None or address.startswith(TEMPORARY_PREFIX) or self.user.may_receive(address)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,9 @@ class ReceiverRequest:
     """Where an acknowledgement in a transaction finds it: `Transactions.find`, `Transaction.enlist`."""
     wake: Callable[[], None]
     """To be called, on the loop, after anything was sent, settled or drained: bytes go out once a turn."""
+    sign: Callable[[], None]
+    """To be called for a receiver that wants nothing of its own client's: from then on what the connection
+    sends says who sent it."""
     congested: Callable[[], bool]
     """Whether the client reads too slowly: send no more until `Outlet.flowed` is called."""
 

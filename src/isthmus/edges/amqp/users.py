@@ -91,7 +91,7 @@ def set_user(
     send: Sequence[str] = ANYTHING,
     receive: Sequence[str] = ANYTHING,
 ) -> None:
-    """Add a user to a file, or replace one. Raises `ConfigError` for a name or password that SCRAM refuses."""
+    """Add a user to a file, or replace one. Raises `ConfigError` for a name or password that cannot be."""
     try:
         secrets = {} if password is None else {each: ScramSecret.of(password, each) for each in SCRAM_HASHES}
     except ScramException as error:

@@ -60,6 +60,8 @@ class Visitor(asyncio.Protocol):
         self.transactions = Transactions(server.journal)
         self.welcome = True
         """Whether it may go on sending: not while the server is closing."""
+        self.signs_messages = False
+        """Whether its messages say who sent them."""
         self.engine: Connection
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
@@ -268,6 +270,8 @@ class Visitor(asyncio.Protocol):
             target = await self._granted(target if isinstance(target, Target) else Target(), link)
             link.context = Intake(self, link, target.address or "", session)
             link.attach(source=link.source, target=target, max_message_size=self.server.max_message_size)
+            if self._gone:
+                self._delete_node(link)
         link.context.start()
 
     async def _granted(self, target: Target, link: Receiver) -> Target:
@@ -300,15 +304,21 @@ class Visitor(asyncio.Protocol):
                 client=self.client,
                 transactions=self.transactions,
                 wake=self.wake,
+                sign=self._sign,
                 congested=lambda: self._congested,
             )
         )
         link.context = outlet
         if self._gone:
             await outlet.close(detached=True)
+            link.source = outlet.source
+            self._delete_node(link)
             return
         link.attach(source=outlet.source, target=link.target)
         outlet.flowed()
+
+    def _sign(self) -> None:
+        self.signs_messages = True
 
     def _on_detached(self, link: Link, *, closed: bool, local: bool) -> None:
         if not link.attach_sent:
@@ -322,10 +332,11 @@ class Visitor(asyncio.Protocol):
         self._delete_node(link)
 
     def _delete_node(self, link: Link) -> None:
-        target = link.target
-        if isinstance(target, Target) and target.dynamic and target.address and self.server.outlets:
-            link.target = None  # once is enough
-            self.server.spawn(self.server.outlets.delete_node(target.address))
+        """Delete the temporary queue that was made for the link, if one was."""
+        node = link.target if isinstance(link, Receiver) else link.source
+        if isinstance(node, Target | Source) and node.dynamic and node.address and self.server.outlets:
+            link.target = link.source = None  # once is enough
+            self.server.spawn(self.server.outlets.delete_node(node.address))
 
     def _let_go(self, link: Link, *, detached: bool) -> None:
         """End what fills a link, and answer a detach when that is done."""

@@ -31,6 +31,8 @@ public final class Receives {
                 case "no-wait" -> noWait(connection, address);
                 case "topic" -> topic(connection, address, count);
                 case "selected" -> selected(connection, address, count);
+                case "red", "blue" -> colour(connection, address, count, arguments[1]);
+                case "no-local" -> noLocal(connection, address, count);
                 case "rate" -> rate(connection, address, count);
                 case "durable" -> durable(connection, address, count);
                 case "shared" -> shared(connection, address, count);
@@ -98,6 +100,23 @@ public final class Receives {
     private static void selected(Connection connection, String address, int count) throws Exception {
         Session session = connection.createSession();
         MessageConsumer consumer = session.createConsumer(session.createTopic(address), "kafka_offset > 1");
+        System.out.println("ready");
+        take(consumer, count);
+    }
+
+    private static void colour(Connection connection, String address, int count, String colour) throws Exception {
+        Session session = connection.createSession();
+        MessageConsumer consumer =
+                session.createConsumer(session.createQueue(address), "colour = '" + colour + "'");
+        System.out.println("ready");
+        take(consumer, count);
+    }
+
+    private static void noLocal(Connection connection, String address, int count) throws Exception {
+        Session session = connection.createSession();
+        Topic topic = session.createTopic(address);
+        MessageConsumer consumer = session.createConsumer(topic, null, true);
+        session.createProducer(topic).send(session.createTextMessage("own"));
         System.out.println("ready");
         take(consumer, count);
     }

@@ -44,11 +44,22 @@ def test_an_address_that_lacks_a_part_is_refused(address: str | None, descriptio
         (Source("a/b", capabilities=("queue",)), Kind.QUEUE),
         (Source("a/b", capabilities=("queue",), distribution_mode="copy"), Kind.BROWSER),
         (Source("a/b", capabilities=("topic", "shared")), Kind.TOPIC),
-        (Source("a/b", capabilities=("temporary-queue",)), Kind.TEMPORARY),
     ],
 )
 def test_jms_says_by_capability_what_it_wants(source: Source, kind: Kind) -> None:
     assert origin_of(source) == Origin(kind, "a/b", "a.b")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        Source("isthmus.temporary.1"),
+        Source("isthmus.temporary.1", capabilities=("queue",)),
+        Source("orders", capabilities=("temporary-queue",)),
+    ],
+)
+def test_the_address_of_a_temporary_queue_is_no_topic(source: Source) -> None:
+    assert origin_of(source) == Origin(Kind.TEMPORARY, source.address or "", "")
 
 
 def test_a_group_in_the_address_outranks_a_capability() -> None:

@@ -30,7 +30,7 @@ def test_without_filters_the_group_decides(none: dict[Any, Any] | None) -> None:
 )
 def test_every_spelling_is_understood(partition: str, offset: str) -> None:
     given = {Symbol(partition): UInt(3), Symbol(offset): Int(7)}
-    assert filters_of(given) == Filters(Position(3, 7), None, given)
+    assert filters_of(given) == Filters(Position(3, 7), honoured=given)
 
 
 def test_a_filter_may_be_a_described_value() -> None:
@@ -71,10 +71,17 @@ def test_a_selector_is_granted_as_it_came() -> None:
     ("descriptor", "value", "condition"),
     [
         (ULong(0x0000468C00000004), "a =", "amqp:invalid-field"),
-        (Symbol("apache.org:no-local-filter:list"), [], "amqp:not-implemented"),
     ],
 )
 def test_what_cannot_be_obeyed_is_refused(descriptor: object, value: object, condition: str) -> None:
     with pytest.raises(Refused) as refused:
         filters_of({Symbol("any"): Described(descriptor, value)})
     assert refused.value.condition == condition
+
+
+def test_no_local_is_known_by_its_name_and_by_its_number() -> None:
+    for name, value in (
+        (Symbol("apache.org:no-local-filter:list"), []),
+        (Symbol("no-local"), Described(ULong(0x0000_468C_0000_0003), [])),
+    ):
+        assert filters_of({name: value}) == Filters(no_local=True, honoured={name: value})

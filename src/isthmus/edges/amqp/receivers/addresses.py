@@ -6,6 +6,7 @@ source                                 is
 ``orders/eu/group.id/billing``         topic ``orders.eu``, consumer group ``billing``
 ``orders`` with capability ``queue``   a JMS queue: topic ``orders``, shared by its receivers
 ``orders`` with capability ``topic``   a JMS topic: topic ``orders``, all of it for every subscription
+``isthmus.temporary.…``                a temporary queue of this connection
 =====================================  ===============================================================
 
 The first ``/group.id/`` splits; slashes after it are the group's own.
@@ -18,7 +19,7 @@ from typing import Final, NamedTuple
 
 from isthmus.edges.amqp.ports import ERROR_PREFIX, Refused
 from isthmus.edges.amqp.protocol.terms import Source
-from isthmus.routing.route import topic_of_address
+from isthmus.routing.route import TEMPORARY_PREFIX, topic_of_address
 
 GROUP_MARK: Final = "/group.id/"
 NO_GROUP_ID: Final = f"{ERROR_PREFIX}no-group-id"
@@ -38,7 +39,7 @@ class Kind(Enum):
     BROWSER = "browser"
     """To whoever looks, who takes nothing."""
     TEMPORARY = "temporary"
-    """To the one that the topic was made for."""
+    """To the connection that made the queue."""
 
 
 _KINDS: Final = {
@@ -56,6 +57,7 @@ class Origin(NamedTuple):
     address: str
     """As the client wrote it: what its messages are addressed to."""
     topic: str
+    """Empty for a temporary queue."""
     group: str = ""
 
 
@@ -63,6 +65,8 @@ def origin_of(source: Source) -> Origin:
     """What a source asks for. Raises `Refused`."""
     address = source.address or ""
     kind = next((_KINDS[each] for each in source.capabilities if each in _KINDS), Kind.GROUP)
+    if address.startswith(TEMPORARY_PREFIX) or kind is Kind.TEMPORARY:
+        return Origin(Kind.TEMPORARY, address, "")
     topic, mark, group = address.partition(GROUP_MARK)
     if mark:
         kind = Kind.GROUP

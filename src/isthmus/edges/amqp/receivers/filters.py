@@ -1,4 +1,4 @@
-"""The filters of a receiver's source: the partition and offset to read from, and the selector of JMS.
+"""The filters of a receiver's source: the partition and offset to read from, JMS's selector and no-local.
 
 Their names are ``io.strimzi:partition-filter:int`` and ``io.strimzi:offset-filter:long``. Any integer type is
 taken, the unsigned spellings of the names, and ``isthmus:`` in place of the prefix.
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from isthmus.codecs.amqp import Described
 from isthmus.edges.amqp.ports import ERROR_PREFIX, Refused
-from isthmus.edges.amqp.protocol.conditions import INVALID_FIELD, NOT_IMPLEMENTED
+from isthmus.edges.amqp.protocol.conditions import INVALID_FIELD
 from isthmus.edges.amqp.receivers.selector import Selector, SelectorError
 
 _PREFIXES: Final = (ERROR_PREFIX, "isthmus:")
@@ -41,6 +41,8 @@ class Filters(NamedTuple):
 
     position: Position = Position()
     selector: Selector | None = None
+    no_local: bool = False
+    """Whether what the receiver's own client sends is left out."""
     honoured: dict[Any, Any] | None = None
     """Those that are obeyed, as they came: what the client is answered."""
 
@@ -51,15 +53,16 @@ def filters_of(filters: Mapping[Any, Any] | None) -> Filters:
         return Filters()
     partition, offset = _find(filters, _PARTITION), _find(filters, _OFFSET)
     _check(None if partition is None else filters[partition], None if offset is None else filters[offset])
-    if any(_is(NO_LOCAL, name, value) for name, value in filters.items()):
-        raise Refused(NOT_IMPLEMENTED, "no-local: a record does not say over which connection it was sent")
+    no_local = next((name for name, value in filters.items() if _is(NO_LOCAL, name, value)), None)
     selector = next((name for name, value in filters.items() if _is(SELECTOR, name, value)), None)
     position = Position(
         None if partition is None else int(_bare(filters[partition])),
         None if offset is None else int(_bare(filters[offset])),
     )
-    honoured = {name: filters[name] for name in (partition, offset, selector) if name is not None}
-    return Filters(position, None if selector is None else _select(filters[selector]), honoured or None)
+    known = (partition, offset, selector, no_local)
+    honoured = {name: filters[name] for name in known if name is not None}
+    selects = None if selector is None else _select(filters[selector])
+    return Filters(position, selects, no_local is not None, honoured or None)
 
 
 def _select(text: object) -> Selector:

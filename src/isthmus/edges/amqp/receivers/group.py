@@ -39,6 +39,8 @@ COMMIT_S: Final = 0.1
 IDLE_S: Final = 1.0
 """How long nothing is wanted before the consumer pauses, which throws away what it has fetched ahead."""
 BATCH: Final = 500
+READER_GROUP: Final = "isthmus-reader"
+"""Kafka wants a group's name of everyone. Nothing is ever committed under this one."""
 
 _OTHERS_TURN: Final = (
     KafkaError.ILLEGAL_GENERATION,

@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 from isthmus.config import values
 from isthmus.edges.amqp.ports import Refused
 from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
+from isthmus.edges.amqp.receivers.group import READER_GROUP
 from isthmus.errors import HardFailure
 from isthmus.kafka import QUIET, REQUEST_TIMEOUT_S, Kafka, create_topics
 
@@ -48,21 +49,13 @@ class Groups:
         if topic not in known:
             if not self._auto_create:
                 raise Refused(NOT_FOUND, f"there is no topic {topic}")
-            self.create(topic, self._partitions)
+            create_topics(self._kafka, [topic], self._partitions)
             known = self._known()
         return known[topic]
 
-    def create(self, topic: str, partitions: int) -> None:
-        """Make a topic."""
-        create_topics(self._kafka, [topic], partitions)
-
-    def delete_topic(self, topic: str) -> None:
-        """Remove a topic."""
-        _answer(self._admin.delete_topics([topic], request_timeout=REQUEST_TIMEOUT_S)[topic])
-
     def ends(self, topic: str, partitions: list[int]) -> list[TopicPartition]:
         """Where each partition ends now."""
-        consumer = Consumer({**self._kafka.python_options(), "group.id": "isthmus-reader"}, logger=QUIET)
+        consumer = Consumer({**self._kafka.python_options(), "group.id": READER_GROUP}, logger=QUIET)
         try:
             return _ask(lambda: _ends(consumer, topic, partitions))
         finally:

@@ -2,20 +2,21 @@
 
 A settled link gets every message at most once, any other at least once. Accepted records are done with;
 released and modified ones come again; rejected ones, and records that cannot be converted, go where
-`Undeliverable` puts them, and count as done with only then. What a client decides in a transaction holds once
-that commits.
+`Undeliverable` puts them, and count as done with only then. What has expired, or is not wanted, is done with
+unsent. What a client decides in a transaction holds once that commits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
-from isthmus.codecs.amqp import MessageHeader
+from isthmus.codecs.amqp import AmqpMessage, MessageHeader
 from isthmus.converters import MessageConverter, ReceivedRecord
 from isthmus.edges.amqp.ports import ReceiverRequest
 from isthmus.edges.amqp.protocol import Delivery
@@ -31,9 +32,9 @@ from isthmus.edges.amqp.protocol.terms import (
     Source,
     TransactionalState,
 )
-from isthmus.edges.amqp.receivers.selector import Selector
 from isthmus.edges.amqp.receivers.supply import Supply, Taken, Verdict
 from isthmus.errors import HardFailure, RefusedFailure, SoftFailure
+from isthmus.journal.layout import CLIENT
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,18 @@ DRAIN_S = 8.0
 Undeliverable = Callable[[ReceivedRecord, SoftFailure], Awaitable[None]]
 """Keeps a record that no receiver takes, as the policy says. Raises `HardFailure` if it cannot."""
 Ended = Callable[[], Awaitable[None]]
+Wants = Callable[[AmqpMessage], bool]
+"""Whether a receiver wants a message."""
+
+
+def everything(_: AmqpMessage) -> bool:
+    """Want any message."""
+    return True
+
+
+def _has_expired(message: AmqpMessage) -> bool:
+    expiry_ms = None if message.properties is None else message.properties.absolute_expiry_time
+    return expiry_ms is not None and 0 < expiry_ms < time.time() * 1000
 
 
 async def skip(record: ReceivedRecord, failure: SoftFailure) -> None:
@@ -60,7 +73,7 @@ class RecordOutlet:
         converter: MessageConverter,
         source: Source,
         *,
-        selector: Selector | None = None,
+        wants: Wants = everything,
         undeliverable: Undeliverable = skip,
         closed: Ended | None = None,
     ) -> None:
@@ -69,7 +82,7 @@ class RecordOutlet:
         self._link = request.link
         self._supply = supply
         self._converter = converter
-        self._selector = selector
+        self._wants = wants
         self._undeliverable = undeliverable
         self._closed = closed
         self._settles = request.attach.snd_settle_mode == SETTLED
@@ -214,10 +227,14 @@ class RecordOutlet:
                 self._sent[delivery] = taken
 
     def _encode(self, taken: Taken) -> bytes | None:
-        """The message of a record, or None if the selector does not want it."""
+        """The message of a record, or None if it is not wanted, or not any more."""
         message = self._converter.to_amqp_message(self.source.address or "", taken.record)
-        if self._selector is not None and not self._selector.wants(message):
+        if not self._wants(message) or _has_expired(message):
             return None
+        properties = message.application_properties
+        if properties and CLIENT in properties:
+            others = {name: value for name, value in properties.items() if name != CLIENT}
+            message = message.replace(application_properties=others or None)
         if taken.deliveries:
             header = replace(message.header or MessageHeader(), delivery_count=taken.deliveries)
             message = message.replace(header=header)
