@@ -23,6 +23,7 @@ from isthmus.edges.contract import Delivery, Journal, Letter, Unreachable
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.forms import mq_forms, nats_forms, nats_mq
 from isthmus.edges.front_door import FrontDoor, largest_message, route_converter
+from isthmus.edges.front_door_workers import FrontDoorWorkers
 from isthmus.edges.journal import EdgeJournal, TaggedJournal
 from isthmus.edges.metered import Handed, MeteredDelivery
 from isthmus.edges.mq.client import MqClient, queue_manager
@@ -108,11 +109,7 @@ class Assembly:
         kept = settings.mq.reply_queue
         self._replies = replies_of(settings.connectors.values(), kept)
         self._nats = NatsClient(settings.nats, name=settings.bridge_id) if uses_nats(settings) else None
-        self.front_door = (
-            FrontDoor(settings, kafka, self._journal, self._dead_letters)
-            if settings.listens_to_amqp
-            else None
-        )
+        self.front_door = self._front_door() if settings.listens_to_amqp else None
         self._amqp_clients: dict[str, AmqpClient] = {}
         """Those of outboxes, by their topics. Intakes see to theirs."""
         self._takings = [*self._intakes()]
@@ -151,6 +148,11 @@ class Assembly:
         ready()
 
     # Building
+
+    def _front_door(self) -> FrontDoor | FrontDoorWorkers:
+        if self._settings.amqp.workers > 1:
+            return FrontDoorWorkers(self._settings, self._kafka)
+        return FrontDoor(self._settings, self._kafka, self._journal, self._dead_letters)
 
     def _intakes(self) -> Iterator[_Taking]:
         settings = self._settings
