@@ -365,3 +365,21 @@ def test_letters_wait_for_a_queue_manager_that_is_away_and_health_tells_of_it(sy
     eventually(lambda: systems.edges.problems == {}, timeout_s=30)
     reports = {each.name: each for each in systems.edges.reports()}
     assert (reports["raw-out"].disconnects, reports["raw-out"].reconnects) == (1, 1)
+
+
+def test_letters_wait_for_a_broker_that_is_away_and_health_tells_of_it(systems: Systems, broker: Any) -> None:
+    if broker is None:
+        pytest.skip("python-qpid-proton is not installed")
+    broker.stop()
+    try:
+        eventually(lambda: "the broker is away" in systems.edges.problems.values(), timeout_s=30)
+        systems.send_to_nats(_source("nats", "broker"), b"waits")
+    finally:
+        broker.start()
+    eventually(lambda: "waits" in broker.bodies(_destination("nats", "broker")), timeout_s=60)
+    eventually(lambda: systems.edges.problems == {}, timeout_s=30)
+    reports = {each.name: each for each in systems.edges.reports()}
+    assert (reports["main"].kind, reports["main"].system) == ("intake", "amqp")
+    assert (reports["main"].disconnects, reports["main"].reconnects) == (1, 1)
+    assert reports["nats-broker"].system == "→amqp"
+    assert reports["nats-broker"].delivered.messages >= 1

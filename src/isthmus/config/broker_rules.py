@@ -10,6 +10,7 @@ from isthmus.config.keys import BROKER_FAMILY, ROUTE_FAMILY, groups
 from isthmus.config.problem import Problem, Severity
 from isthmus.config.properties import Entry
 from isthmus.config.settings import Settings
+from isthmus.errors import ConfigError
 from isthmus.routing.predicate import Predicate, parse
 
 Entries = Mapping[str, Entry]
@@ -52,6 +53,17 @@ def judge_brokers(
         elif broker not in used and "intake.addresses" not in parts:
             message = f"nothing is taken from {broker}, and no route goes there"
             yield first.problem(Severity.WARNING, message)
+        yield from _files(settings, broker, parts)
+
+
+def _files(settings: Settings, broker: str, parts: Entries) -> Iterator[Problem]:
+    known = settings.amqp_brokers.get(broker)
+    try:
+        if known is not None:
+            known.tls_context()
+    except ConfigError as error:
+        key, _, reason = str(error).partition(" ")
+        yield parts[key].problem(Severity.ERROR, reason)
 
 
 def _goes_round(settings: Settings, broker: str, node: Node, predicate: Predicate | None) -> bool:

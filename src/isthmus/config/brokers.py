@@ -174,7 +174,7 @@ class BrokerSettings(Section):
         return tuple(Node.of(each) for each in self.addresses)
 
     def tls_context(self) -> ssl.SSLContext:
-        """What TLS connections go by. `ConfigError` for files that cannot be used."""
+        """What TLS connections go by. `ConfigError`, which begins with the key, for a file of no use."""
         context = ssl.create_default_context()
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         key = "tls.ca"
@@ -185,7 +185,7 @@ class BrokerSettings(Section):
                 key = "tls.cert"
                 context.load_cert_chain(self.tls_cert, self.tls_key)
         except OSError as error:  # ssl.SSLError is one too
-            raise ConfigError(f"amqp.connect.*.{key} cannot be used: {error.strerror or error}") from None
+            raise ConfigError(f"{key} cannot be used: {error.strerror or error}") from None
         return context
 
     def _server(self, url: SplitResult) -> Server:

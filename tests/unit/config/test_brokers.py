@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from isthmus.config import Severity, dump
 from isthmus.config.brokers import BrokerSettings, Node
+from isthmus.edges.needs import amqp_intakes, needed, outboxes, queue_managers
+
+PAGE = Path(__file__).parents[3] / "docs" / "amqp-client.md"
 
 BROKER = "amqp.connect.main.url=amqp://broker:5672\n"
 ROUTE = "routes.x.predicate=msg.address==x\nroutes.x.dest.address="
@@ -104,6 +110,34 @@ def test_what_does_not_go_together_is_an_error(found, more, message):
     lines = "\n".join(f"amqp.connect.m.{key}={value}" for key, value in more.items())
     (problem,) = found(f"amqp.connect.m.url=amqp://h\namqp.connect.m.intake.addresses=q\n{lines}")
     assert problem.message == message
+
+
+def test_a_tls_file_that_cannot_be_used_is_an_error_at_its_key(found, tmp_path):
+    broker = "amqp.connect.m.url=amqps://h\namqp.connect.m.intake.addresses=q\n"
+    (problem,) = found(f"{broker}amqp.connect.m.tls.ca={tmp_path}/none.pem")
+    assert (problem.key, problem.message) == (
+        "amqp.connect.m.tls.ca",
+        "cannot be used: No such file or directory",
+    )
+
+
+def test_the_example_on_the_page_loads(loaded, tmp_path):
+    example = re.search(r"```properties\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert example
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "broker").write_text("pw\n")
+    settings = loaded(example[1])
+    assert [server.password for server in settings.amqp_brokers["main"].servers] == ["pw", None]
+    assert outboxes(settings) == ["amqp.main"]
+    assert list(amqp_intakes(settings)) == ["main"]
+    assert needed(settings)
+
+
+def test_a_broker_that_is_only_delivered_to_has_no_intake(loaded):
+    settings = loaded(f"{BROKER}{ROUTE}main:orders")
+    assert (outboxes(settings), amqp_intakes(settings)) == (["amqp.main"], {})
+    assert needed(settings)
+    assert queue_managers(settings) == []
 
 
 def test_a_password_is_shown_nowhere(found, loaded):

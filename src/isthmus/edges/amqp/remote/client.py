@@ -16,7 +16,7 @@ from typing import Final
 from isthmus.config.brokers import BrokerSettings
 from isthmus.edges.amqp.remote.connection import BrokerConnection, Refusal, connect
 from isthmus.edges.contract import Unreachable
-from isthmus.errors import HardFailure
+from isthmus.errors import ConfigError, HardFailure
 
 log = logging.getLogger(__name__)
 
@@ -112,6 +112,8 @@ class AmqpClient:
             ) from error
         except Unreachable as error:
             raise Unreachable(f"{server.shown}: {error}") from error
+        except ConfigError as error:
+            raise ConfigError(f"amqp.connect.{self.name}.{error}") from None
         if self._missed:
             log.info("the broker %s is back, at %s", self.name, server.shown)
         self._missed = False
