@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from isthmus.codecs.amqp import Symbol
 from isthmus.config.brokers import BrokerSettings, Server
 from isthmus.edges.amqp.protocol import (
     Attach,
@@ -45,6 +46,8 @@ TICK_S: Final = 0.5
 
 _BROKE: Final = "the connection broke"
 _CLOSED: Final = "the broker closed the connection"
+_FAILED: Final = Symbol("amqp:connection-establishment-failed")
+"""A property of an open that is followed by close: brokers cannot refuse a connection otherwise."""
 
 
 class Refusal(Unreachable):
@@ -203,11 +206,11 @@ class BrokerConnection(asyncio.Protocol):
 
     def _on_event(self, event: Event) -> None:
         match event:
-            case Delivery():
-                event.link.context.delivered(event)
+            case Delivery(link) if link.context is not None:
+                link.context.delivered(event)
             case Disposed(deliveries, state, settled):
                 self._on_disposed(deliveries, state, settled)
-            case Flowed(link):
+            case Flowed(link) if link.context is not None:
                 link.context.flowed()
             case LinkAttached(link, attach):
                 if link.context is None:
@@ -221,14 +224,14 @@ class BrokerConnection(asyncio.Protocol):
             case SessionEnded(_, error, _):
                 self._why = _said(error, "the broker ended the session")
                 self._engine.close()
-            case Opened(open):
+            case Opened(open) if _FAILED not in (open.properties or {}):
                 self.session = self._engine.begin()
                 self.opened.set_result(open.container_id)
             case Closed(error, _):
                 self._why = _said(error, _CLOSED if self._why == _BROKE else self._why)
                 self._refused = not self.opened.done() and self._is_login_refused(error)
             case _:
-                pass  # who we are is known, and the session has begun
+                pass  # nothing new, or what came behind a detach, or an open that close follows
 
     def _on_disposed(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
         by_link: dict[Link, list[Delivery]] = {}
@@ -237,7 +240,8 @@ class BrokerConnection(asyncio.Protocol):
                 delivery.settle(state)
             by_link.setdefault(delivery.link, []).append(delivery)
         for link, those in by_link.items():
-            link.context.disposed(those, state)
+            if link.context is not None:
+                link.context.disposed(those, state)
 
     def _is_login_refused(self, error: Error | None) -> bool:
         # Before open, what can fail but the bytes themselves is who we are.
