@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Producer
 from nats.aio.client import Client
+from nats.aio.msg import Msg
+from tests.edges.nats.peers import connect
 from tests.polling import eventually
 
-import nats
 from isthmus.codecs.bridge_message import Property
 from isthmus.config import load
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage
@@ -88,7 +89,7 @@ class Systems:
 
     def with_nats(self, work: Callable[[Client], object]) -> None:
         async def run() -> None:
-            client = await nats.connect(self.nats_url)
+            client = await connect(self.nats_url)
             try:
                 await work(client)  # type: ignore[misc]
                 await client.flush()
@@ -103,12 +104,12 @@ class Systems:
         loop = asyncio.new_event_loop()
         seen: list[Seen] = []
 
-        async def connect() -> Client:
-            async def take(message: nats.aio.msg.Msg) -> None:  # type: ignore[name-defined]
+        async def subscribe() -> Client:
+            async def take(message: Msg) -> None:
                 arrived = Arrived(message.subject, message.data, message.headers, message.reply)
                 seen.append(Seen(message.data, from_nats(arrived, "").headers))
 
-            client = await nats.connect(self.nats_url)
+            client = await connect(self.nats_url)
             await client.subscribe(subject, cb=take)
             await client.flush()
             return client
@@ -117,7 +118,7 @@ class Systems:
             loop.run_until_complete(asyncio.sleep(0.05))
             return seen
 
-        client = loop.run_until_complete(connect())
+        client = loop.run_until_complete(subscribe())
         try:
             yield look
         finally:

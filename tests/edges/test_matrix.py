@@ -1,6 +1,6 @@
 """From every system to every other, through the journal and the router, with the types of headers intact.
 
-Also what users of the NATS-MQ bridge have: connectors, bodies alone, requests and replies both ways.
+Also what users of the NATS-MQ bridge have: requests and replies both ways, and counts.
 """
 
 from __future__ import annotations
@@ -8,19 +8,20 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any
 
 import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.js.errors import NotFoundError
 from tests.edges.systems import Seen, Systems, amqp_message, queue, running_bridge, seen_in_amqp
 from tests.polling import eventually
 
-from isthmus.codecs.bridge_message import BridgeMessage, Property, PropertyType
+from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, Property
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage
-from isthmus.edges.mq.port import QueueTarget, TopicTarget
+from isthmus.edges.mq.port import QueueTarget
 from isthmus.edges.mq.translate import PROPERTY_TYPES
 from isthmus.message import Header, HeaderType
 
@@ -60,12 +61,6 @@ connectors.requests.subject=requests
 connectors.answers.type=NATS2Queue
 connectors.answers.subject=answers
 connectors.answers.queue=ANSWERS
-connectors.published.type=Topic2NATS
-connectors.published.topic=dev/one
-connectors.published.subject=published
-connectors.publish.type=NATS2Topic
-connectors.publish.subject=publish.*
-connectors.publish.topic=dev/two
 connectors.stored.type=Queue2Stan
 connectors.stored.queue=STORE
 connectors.stored.channel=stored
@@ -181,88 +176,6 @@ def test_a_message_arrives_with_its_headers_and_their_types(
     assert {name: found[0].headers.get(name) for name in HEADERS} == HEADERS
 
 
-# --- bodies alone ---------------------------------------------------------------------------------------
-
-
-def test_excludeheaders_brings_the_body_alone_into_mq(systems: Systems) -> None:
-    systems.send_to_nats("raw.in", b"\xff\0 raw", {"Region": "EU"})
-    message = systems.get("RAW.IN")
-    assert message is not None
-    assert (message.body, dict(message.properties)) == (b"\xff\0 raw", {})
-
-
-def test_excludeheaders_brings_the_body_alone_out_of_mq(systems: Systems) -> None:
-    taken: list[Msg] = []
-
-    async def scenario(client: Client) -> None:
-        subscription = await client.subscribe("raw.out")
-        await client.flush()
-        systems.put(queue("RAW.OUT"), b"\xff\0 raw", {"n": Property(PropertyType.INT32, 1)})
-        taken.append(await subscription.next_msg(60))
-
-    systems.with_nats(scenario)
-    assert taken[0].data == b"\xff\0 raw"
-    assert set(taken[0].headers or {}) <= {"Nats-Msg-Id"}
-
-
-# --- the other connectors -------------------------------------------------------------------------------
-
-
-def test_what_is_published_in_mq_reaches_a_subject_as_a_bridge_message(systems: Systems) -> None:
-    taken: list[BridgeMessage] = []
-
-    async def scenario(client: Client) -> None:
-        subscription = await client.subscribe("published")
-        await client.flush()
-        systems.put(TopicTarget("dev/one"), b"news", {"n": Property(PropertyType.INT16, 7)})
-        taken.append(BridgeMessage.decode((await subscription.next_msg(60)).data))
-
-    systems.with_nats(scenario)
-    assert taken[0].body == b"news"
-    assert taken[0].get_int16_property("n") == 7
-    assert len(taken[0].header.msg_id) > 0
-
-
-def test_what_is_published_in_nats_reaches_the_subscribers_of_a_topic_string(systems: Systems) -> None:
-    connection = systems.mq.connect()
-    try:
-        source = connection.subscribe("dev/two")
-        message = BridgeMessage(b"news")
-        message.set_property("n", 7, PropertyType.INT8)
-        systems.send_to_nats("publish.it", message.encode())
-        found = source.get(60)
-        assert found is not None
-        assert (found.body, found.properties["n"]) == (b"news", Property(PropertyType.INT8, 7))
-    finally:
-        connection.disconnect()
-
-
-def test_a_queue_is_kept_in_a_stream(systems: Systems) -> None:
-    taken: list[bytes] = []
-    systems.put(queue("STORE"), b"keep me")
-
-    async def scenario(client: Client) -> None:
-        jetstream = client.jetstream()
-        deadline = time.monotonic() + 60
-        while not taken and time.monotonic() < deadline:
-            try:
-                stored = await jetstream.get_last_msg("stored", "stored")
-            except Exception:  # there is no stream, or nothing in it yet
-                time.sleep(0.1)
-            else:
-                taken.append(BridgeMessage.decode(stored.data or b"").body)
-
-    systems.with_nats(scenario)
-    assert taken == [b"keep me"]
-
-
-def test_a_stream_is_put_on_a_queue(systems: Systems) -> None:
-    systems.send_to_nats("kept", BridgeMessage(b"was kept").encode())
-    message = systems.get("KEPT", 60)
-    assert message is not None
-    assert message.body == b"was kept"
-
-
 # --- requests and replies -------------------------------------------------------------------------------
 
 
@@ -329,6 +242,30 @@ def test_an_mq_request_is_answered_by_a_nats_application(systems: Systems) -> No
     assert answer is not None
     assert answer.body == b"noitseuq"
     assert answer.descriptor.CorrelId == asked[0].MsgId
+
+
+def test_an_mq_request_for_a_stream_names_the_channel_that_answers_go_to(systems: Systems) -> None:
+    found: list[BridgeMessage] = []
+    systems.put(queue("STORE"), b"question", descriptor=Mqmd(ReplyToQ="KEPT", MsgType=1))
+
+    async def look(client: Client) -> None:
+        with suppress(NotFoundError):  # there is no stream, or nothing in it yet
+            stored = await client.jetstream().get_last_msg("stored", "stored")
+            found.append(BridgeMessage.decode(stored.data or b""))
+
+    eventually(lambda: systems.with_nats(look) or found, timeout_s=60)
+    assert found[0].body == b"question"
+    assert found[0].header.reply_to_channel == "kept"
+
+
+def test_a_request_of_a_stream_names_the_queue_that_answers_go_to(systems: Systems) -> None:
+    request = BridgeMessage(b"question", BridgeHeader(reply_to_channel="stored"))
+    systems.send_to_nats("kept", request.encode())
+    message = systems.get("KEPT", 60)
+    assert message is not None
+    descriptor = message.descriptor
+    assert (descriptor.ReplyToQ, descriptor.ReplyToQMgr) == ("STORE", systems.mq.name)
+    assert (message.body, descriptor.MsgType) == (b"question", 1)
 
 
 # --- watching it ----------------------------------------------------------------------------------------

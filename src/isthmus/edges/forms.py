@@ -19,7 +19,7 @@ from isthmus.edges.mq.names import property_name
 from isthmus.edges.mq.translate import from_headers, to_message
 from isthmus.edges.nats.translate import FromNats, ToNats, body_only, nats_mq_form
 from isthmus.edges.replies import Replies
-from isthmus.message import Message
+from isthmus.message import Body, Header, Message, Span
 
 
 def mq_forms(routes: Iterable[PlannedRoute], outbox: str) -> dict[str, Form]:
@@ -50,6 +50,7 @@ def nats_mq(replies: Replies) -> tuple[FromNats, ToNats]:
 
 
 def _decode(payload: bytes, subject: str, own_id: str) -> Message:
+    """What the payload says as headers; the value is the payload itself, in which the body lies somewhere."""
     bridge = BridgeMessage.decode(payload)
     fields = {name: getattr(bridge.header, field) for name, field in BRIDGE_FIELDS.items()}
     mq = MqMessage(
@@ -59,4 +60,12 @@ def _decode(payload: bytes, subject: str, own_id: str) -> Message:
     )
     now_ms = time.time_ns() // 1_000_000
     message = to_message(mq, address=subject, session="", received_ms=now_ms)
-    return message if bridge.header.msg_id else replace(message, id=own_id)
+    channel = bridge.header.reply_to_channel
+    return replace(
+        message,
+        id=message.id if bridge.header.msg_id else own_id,
+        value=payload,
+        # Wherever the same bytes are, they are the body.
+        body=Body(message.body.kind, (Span(payload.find(bridge.body), len(bridge.body)),)),
+        headers={**message.headers, **({"ReplyTo": Header(channel)} if channel else {})},
+    )

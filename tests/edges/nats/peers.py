@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import AsyncIterator
+from typing import Any
 
 from nats.aio.client import Client
 
-import nats
 from isthmus.config.nats import NatsSettings
 from isthmus.edges.contract import Letter
-from isthmus.edges.nats.client import NatsClient
+from isthmus.edges.nats.client import NatsClient, OrderlyClient
 from isthmus.journal.layout import Record, encode_headers
 from isthmus.message import Header
 
 
 @contextlib.asynccontextmanager
-async def bridge(url: str, **more: object) -> AsyncIterator[NatsClient]:
-    client = NatsClient(NatsSettings(servers=(url,), max_backoff_s=0.2, **more))  # type: ignore[arg-type]
+async def bridge(*urls: str, **more: object) -> AsyncIterator[NatsClient]:
+    client = NatsClient(NatsSettings(servers=urls, max_backoff_s=0.2, **more))  # type: ignore[arg-type]
     await client.connect()
     try:
         yield client
@@ -26,9 +26,16 @@ async def bridge(url: str, **more: object) -> AsyncIterator[NatsClient]:
         await client.close()
 
 
+async def connect(url: str, **options: Any) -> Client:
+    """A client of somebody else's, though with our flush: else a subscription may come too late."""
+    client = OrderlyClient()
+    await client.connect(url, **options)
+    return client
+
+
 @contextlib.asynccontextmanager
 async def peer(url: str) -> AsyncIterator[Client]:
-    client = await nats.connect(url)
+    client = await connect(url)
     try:
         yield client
     finally:

@@ -8,6 +8,7 @@ from pathlib import Path
 import nkeys
 import pytest
 from tests.edges.asynchronous import eventually
+from tests.edges.nats.operators import Operator
 from tests.edges.nats.peers import bridge
 
 from isthmus.config.nats import NatsSettings
@@ -44,6 +45,24 @@ def test_an_nkey_is_taken_from_a_file_or_as_it_is(tmp_path: Path) -> None:
         assert asyncio.run(round_trip(server.url, nkey=seed.decode())) == b"hello"
 
 
+def test_credentials_of_an_operator_s_account_are_taken(tmp_path: Path) -> None:
+    operator, file = Operator(), tmp_path / "bridge.creds"
+    file.write_text(operator.credentials("bridge"))
+    with EmbeddedNats(tmp_path / "nats", config=operator.config) as server:
+        assert asyncio.run(round_trip(server.url, creds=str(file))) == b"hello"
+
+
+def test_credentials_of_another_operator_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "stranger.creds"
+    file.write_text(Operator().credentials("stranger"))
+    with (
+        EmbeddedNats(tmp_path / "nats", config=Operator().config) as server,
+        pytest.raises(HardFailure, match=r"refuses the bridge: .*[Aa]uthorization") as failure,
+    ):
+        asyncio.run(round_trip(server.url, creds=str(file)))
+    assert "nats.creds" in failure.value.remedy
+
+
 def test_wrong_credentials_are_a_hard_failure_without_the_password(tmp_path: Path) -> None:
     with EmbeddedNats(tmp_path, config='authorization { user: "u", password: "p" }') as server:
         with pytest.raises(HardFailure, match=r"refuses the bridge: .*[Aa]uthorization") as failure:
@@ -68,13 +87,36 @@ def test_tls_with_a_client_certificate(tmp_path: Path) -> None:
         assert asyncio.run(round_trip(server.url, **files)) == b"hello"
 
 
+def test_after_a_flush_the_server_has_what_was_sent_before_it() -> None:
+    async def scenario() -> list[bytes]:
+        said: list[bytes] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b'INFO {"max_payload":1048576}\r\n')
+            while line := await reader.readline():
+                said.append(line.split()[0])
+                if line == b"PING\r\n":
+                    writer.write(b"PONG\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server, bridge(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}") as client:
+            said.clear()
+            await client.live.subscribe("answers")
+            await client.live.publish("orders", b"order")
+            await client.live.flush()
+            return list(said)
+
+    assert asyncio.run(scenario()) == [b"SUB", b"PUB", b"order", b"PING"]
+
+
 def test_a_server_that_starts_later_is_found(tmp_path: Path) -> None:
     async def scenario() -> None:
         with EmbeddedNats(tmp_path) as server:
             url = server.url
         client = NatsClient(NatsSettings(servers=(url,), max_backoff_s=0.1))
         connecting = asyncio.create_task(client.connect())
-        await asyncio.sleep(0.5)
+        await eventually(lambda: client._attempts > 2)
         assert not connecting.done()
         await asyncio.to_thread(server.start)
         try:

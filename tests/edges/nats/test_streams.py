@@ -107,8 +107,12 @@ def test_messages_that_wait_for_the_journal_are_not_sent_again(nats_url: str) ->
         journal.open.clear()
         async with bridge(nats_url) as client, peer(nats_url) as sender:
             jetstream, name = await stream_with(sender, 3)
+            # Acknowledgements that are not the end of a message: that the bridge still has it.
+            signs = await sender.subscribe(f"$JS.ACK.{name}.bridge.>")
+            await sender.flush()
             async with running(intake_of(client, journal, name, ack_wait_s=0.6)):
-                await asyncio.sleep(2)  # several times the wait of the consumer
+                for _ in range(15):  # five for each message: more time than the consumer waits, twice over
+                    assert (await signs.next_msg(10)).data == b"+WPI"
                 assert (await jetstream.consumer_info(name, "bridge")).num_redelivered == 0
                 journal.open.set()
                 await until_settled(jetstream, name)

@@ -5,6 +5,7 @@ In: the settings. Out: nats-py's client, in one piece for intake and delivery. W
 - attempts to connect back off, up to ``nats.reconnect.max-wait``, with jitter so that many bridges do not
   come at once; each change of state is one line in the log, however many attempts it takes;
 - headers that are given several times keep all of their values (nats-py alone keeps the last);
+- after a flush the server has all that was sent before it (with nats-py alone it may have none of that);
 - nothing of what waits to be sent while the server is away goes out later behind the sender's back: those who
   publish ask for `live`, which raises `Unreachable` instead.
 """
@@ -96,7 +97,7 @@ class NatsClient:
         self._closing = False
         self._failure = None
         while True:
-            client = _Client()
+            client = OrderlyClient()
             try:
                 await self._connect(client)
             except (OSError, nats.errors.Error, TimeoutError) as error:
@@ -198,8 +199,15 @@ def _is_refusal(error: str) -> bool:
     return any(word in error.lower() for word in ("authorization", "certificate"))
 
 
-class _Client(Client):
-    """nats-py's client, with a reader of headers that keeps what is given several times, in lines."""
+class OrderlyClient(Client):
+    """nats-py's client, with a flush that means what it says, and headers that keep all of their values."""
+
+    async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
+        # nats-py puts its PING before what waits to be sent, so that the answer says nothing of that.
+        if self.is_connected and self._pending:
+            waiting, self._pending, self._pending_data_size = self._pending, [], 0
+            self._transport.writelines(waiting)
+        await super()._send_ping(future)
 
     async def _process_headers(self, headers: bytes) -> dict[str, str] | None:
         if headers and headers.startswith(_HEADER_LINE):
