@@ -41,7 +41,7 @@ def doctor(file: ConfigFile = None) -> None:
         _java(),
         _kafka(settings),
         _nats_server(settings),
-        *_mq(settings),
+        *dict.fromkeys(_mq(settings)),
         *_brokers(settings),
         _codec(),
     ]

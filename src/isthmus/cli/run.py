@@ -162,8 +162,7 @@ class _Bridge:
             if ports := self._edges.amqp_ports:
                 facts["amqp"] = ", ".join(f"{settings.amqp.host}:{port}" for port in ports)
             if settings.nats.servers:
-                servers = repr(settings.nats.shown_field("servers")) if not self._nats else self._nats.url
-                facts["nats"] = servers + (" (embedded)" if self._nats else "")
+                facts["nats"] = f"{self._nats.url} (embedded)" if self._nats else settings.nats.shown_servers
             if managers := [queue_manager(each).description for each in queue_managers(settings)]:
                 facts["mq"] = "; ".join(managers)
         return facts

@@ -24,13 +24,14 @@ from isthmus.config.keys import (
     open_prefix,
     split_key,
 )
+from isthmus.config.planning import REPLIES
 from isthmus.config.problem import Problem, Severity
 from isthmus.config.properties import Entry
 from isthmus.config.section import Section
 from isthmus.config.settings import RouteSettings, Settings
 from isthmus.errors import ConfigError, PredicateError
 from isthmus.routing.predicate import parse
-from isthmus.routing.route import Route
+from isthmus.routing.route import OnError, Route
 
 _MAX_SHOWN = 80
 """How much of a refused value an error repeats."""
@@ -144,11 +145,14 @@ def _route(name: str, route: RouteSettings, written: str, settings: Settings) ->
 
 
 def _connector_routes(settings: Settings) -> list[Route]:
+    # An answer that comes when nobody waits for it any more is no reason to stop.
+    too_late = OnError.SKIP if settings.routing.on_error is OnError.STOP else None
     return [
         Route(
             name=each.name,
             predicate=parse(each.predicate),
             topic=settings.outbox(each.outbox),
+            on_error=too_late if each.name == REPLIES else None,
             written=each.predicate,
             destination=each.destination,
         )

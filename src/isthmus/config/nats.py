@@ -10,6 +10,7 @@ from pydantic import PlainValidator, model_validator
 
 from isthmus.config import nats_values as checks
 from isthmus.config import values
+from isthmus.config.hidden import shown
 from isthmus.config.section import Section, setting
 from isthmus.errors import ConfigError
 
@@ -59,6 +60,12 @@ class NatsSettings(Section):
     def embedded(self) -> bool:
         """Whether the bridge starts a NATS of its own."""
         return self.servers == (values.EMBEDDED,)
+
+    @property
+    def shown_servers(self) -> str:
+        """The servers, for people."""
+        servers = self.shown_field("servers")
+        return servers if isinstance(servers, str) else ", ".join(map(shown, servers))
 
     @property
     def uses_tls(self) -> bool:

@@ -19,7 +19,10 @@ from isthmus.importers.nats_conf import Node, Variable, parse
 
 _BACKOFF = "attempts to connect back off by themselves"
 _NO_STAN = "NATS Streaming is retired, and JetStream needs no such thing"
+_CHANNELS = "Channels came into being when they were first used; so do streams."
+_KAFKA = "Messages go through Kafka: the bridge starts one unless kafka.bootstrap.servers names another."
 _ROOT_NOTES = {"reconnectinterval": _BACKOFF}
+_CREDENTIALS = {"username": "user", "usercredentials": "creds"}
 _NATS_NOTES = {
     "maxreconnects": "the bridge never gives up",
     "connecttimeout": "an attempt to connect takes 5 seconds at most",
@@ -38,7 +41,7 @@ _CONNECTOR_KEYS = {
 def convert(text: str) -> str:
     """Our configuration for an old one. Raises `ConfigError` for one that cannot be right."""
     root = _pairs(parse(text), "the file")
-    lines = ["# From a configuration of the NATS-MQ bridge."]
+    lines = ["# From a configuration of the NATS-MQ bridge.", f"# {_KAFKA}"]
     connectors = _items(root.get("connect"))
     for key, node in root.items():
         match key:
@@ -53,9 +56,12 @@ def convert(text: str) -> str:
             case _:
                 lines.append(f"# {key}={_shown(node)}: {_ROOT_NOTES.get(key, 'no equal')}")
     names: set[str] = set()
-    for number, node in enumerate(connectors, start=1):
-        lines += ["", *_connector(node, number, names)]
-    return "\n".join(lines) + "\n"
+    converted = [
+        line for number, node in enumerate(connectors, 1) for line in _connector(node, number, names)
+    ]
+    if any(re.search(r"\.channel=", line) for line in converted):
+        lines += ["", f"# {_CHANNELS}", _line("nats.jetstream.create", "true")]
+    return "\n".join(lines + converted) + "\n"
 
 
 def _nats(section: Mapping[str, Node]) -> Iterator[str]:
@@ -63,8 +69,8 @@ def _nats(section: Mapping[str, Node]) -> Iterator[str]:
         match key:
             case "servers":
                 yield _line("nats.servers", ",".join(_text(each) for each in _items(node)))
-            case "username" | "password":
-                yield _line(f"nats.{key.replace('username', 'user')}", _text(node))
+            case "username" | "password" | "usercredentials":
+                yield _line(f"nats.{_CREDENTIALS.get(key, key)}", _text(node))
             case "reconnectwait":
                 yield _line("nats.reconnect.max-wait", f"{max(_number(node), 1)}ms")
             case "tls":
@@ -96,6 +102,7 @@ def _connector(node: Node, number: int, names: set[str]) -> Iterator[str]:
         else:
             given[key] = each
     id = _id(given.pop("id", None), given.get("type"), number, names)
+    yield ""
     known = {
         key: text for key, each in given.items() if key in _CONNECTOR_KEYS and (text := _text(each)) != ""
     }

@@ -67,6 +67,17 @@ def test_connectors_are_routes_behind_those_of_the_file(loaded):
     assert route.written == 'msg.address=="orders"'
 
 
+@pytest.mark.parametrize(("policy", "of_answers"), [("stop", "skip"), ("skip", None), ("dead-letter", None)])
+def test_an_answer_that_nobody_waits_for_never_ends_the_bridge(loaded, policy, of_answers):
+    settings = loaded(
+        f"{NATS}{CONNECTOR}mq.reply-queue=R\nrouting.on-error={policy}\nrouting.dead-letter.topic=dead"
+    )
+    assert [(route.name, route.on_error) for route in settings.routes] == [
+        ("in", None),
+        ("replies", of_answers),
+    ]
+
+
 def test_a_dump_has_what_was_written_and_no_routes_of_connectors(loaded):
     lines = dict(
         dump(

@@ -64,6 +64,7 @@ def test_an_old_configuration_becomes_ours() -> None:
         "nats.tls.ca": "/a/ca.pem",
         "monitor.host": "0.0.0.0",
         "monitor.port": "0",
+        "nats.jetstream.create": "true",
         "connectors.alpha-one.type": "Queue2NATS",
         "connectors.alpha-one.mq.connectionname": "localhost(1414)",
         "connectors.alpha-one.mq.channelname": "DEV.APP.SVRCONN",
@@ -77,6 +78,17 @@ def test_an_old_configuration_becomes_ours() -> None:
         "connectors.stan2queue-2.startatsequence": "-1",
         "connectors.stan2queue-2.queue": "DEV.QUEUE.2",
     }
+
+
+def test_a_credentials_file_is_ours_too() -> None:
+    assert (
+        keys(convert('nats: { Servers: [a], UserCredentials: "/a/b.creds" }'))["nats.creds"] == "/a/b.creds"
+    )
+
+
+def test_without_channels_no_streams_are_made() -> None:
+    old = "connect: [ { type: Queue2NATS, queue: Q, subject: s } ]"
+    assert "nats.jetstream.create" not in keys(convert(old))
 
 
 def test_what_has_no_equal_is_a_comment() -> None:

@@ -206,6 +206,7 @@ class OrderlyClient(Client):
         # nats-py puts its PING before what waits to be sent, so that the answer says nothing of that.
         if self.is_connected and self._pending:
             waiting, self._pending, self._pending_data_size = self._pending, [], 0
+            assert self._transport is not None
             self._transport.writelines(waiting)
         await super()._send_ping(future)
 

@@ -106,9 +106,7 @@ class NatsDelivery:
             headers = layout.decode_headers(letter.record.headers)
             asked = headers["Destination"].text if "Destination" in headers else ""
             if not asked.startswith(f"{INBOX}."):
-                raise ConversionFailure(
-                    "an answer without the inbox that it goes to in its header Destination"
-                )
+                raise ConversionFailure("nobody waits for this answer: its Destination is no inbox")
             return asked, False
         if destination.startswith(JETSTREAM):
             return destination.removeprefix(JETSTREAM), True

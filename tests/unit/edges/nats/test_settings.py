@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from isthmus.config import load
 from isthmus.config.nats import NatsIntakeSettings, NatsSettings
 from isthmus.config.nats_values import Start
 from isthmus.errors import ConfigError
@@ -19,6 +20,15 @@ def nats(**keys: str) -> NatsSettings:
 
 def test_servers_are_urls_with_a_scheme() -> None:
     assert nats(servers="a:4222, tls://b:4222").servers == ("nats://a:4222", "tls://b:4222")
+
+
+@pytest.mark.parametrize(
+    ("servers", "shown"),
+    [("a:4222, tls://b:4222", "nats://a:4222, tls://b:4222"), ("nats://me:geheim@a:4222", "********")],
+)
+def test_servers_are_shown_as_people_write_them(tmp_path: Path, servers: str, shown: str) -> None:
+    (tmp_path / "b.properties").write_text(f"nats.servers={servers}")
+    assert load(tmp_path / "b.properties", {}).nats.shown_servers == shown
 
 
 @pytest.mark.parametrize("servers", ["", "http://a:1", "a b", "nats://", "a:99999", "embedded,a:1"])
