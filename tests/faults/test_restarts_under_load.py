@@ -47,6 +47,7 @@ class Bridge:
         self._file = folder / "bridge.properties"
         self.kafka = EmbeddedKafka(folder / "kafka")
         self.nats = EmbeddedNats(folder / "nats")
+        self._started: list[Running] = []
 
     def start(self) -> None:
         self.kafka.start()
@@ -59,9 +60,9 @@ class Bridge:
         self.edge = self._run("edge")
 
     def stop(self) -> None:
-        for process in (self.router.process, self.edge.process):
-            process.kill()
-            process.wait()
+        for each in self._started:
+            each.process.kill()
+            each.process.wait()
         self.nats.stop()
         self.kafka.stop()
 
@@ -78,10 +79,15 @@ class Bridge:
         self.edge.process.wait()
         self.edge = self._run("edge")
 
+    def ended(self) -> str:
+        """What a process that has ended said last."""
+        return "".join(each.printed() for each in (self.router, self.edge) if each.process.poll() is not None)
+
     def _run(self, command: str) -> Running:
-        folder = self._folder / command
-        folder.mkdir(exist_ok=True)
+        folder = self._folder / f"{command}-{len(self._started)}"
+        folder.mkdir()
         running = Running(folder, self._file, command=command)
+        self._started.append(running)
         running.wait_until_ready()
         return running
 
@@ -130,10 +136,11 @@ class Load:
                         self.arrived.add(message.data)
                     await message.ack()
 
-    async def more(self) -> None:
+    async def more(self, bridge: Bridge) -> None:
         """Return when some more have arrived."""
         enough = len(self.arrived) + SOME
-        await eventually(lambda: len(self.arrived) >= enough, timeout_s=60)
+        await eventually(lambda: len(self.arrived) >= enough or bridge.ended(), timeout_s=60)
+        assert not bridge.ended()
 
 
 @contextlib.asynccontextmanager
@@ -164,11 +171,10 @@ def test_every_acknowledged_message_arrives_across_a_restart_of(
 ) -> None:
     async def scenario() -> None:
         async with load(bridge.nats.url, name) as flow:
-            await flow.more()
+            await flow.more(bridge)
             await asyncio.to_thread(restart, bridge)
-            await flow.more()
+            await flow.more(bridge)
         assert len(flow.acknowledged) > 2 * SOME
 
     asyncio.run(scenario())
-    for part in (bridge.router, bridge.edge):
-        assert part.process.poll() is None, part.printed()
+    assert not bridge.ended()

@@ -1,0 +1,117 @@
+"""Kafka goes down and comes back while messages flow: every one that was acknowledged arrives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+from confluent_kafka import KafkaError, Message, Producer
+from tests.edges.asynchronous import eventually, running
+from tests.edges.nats.journals import Cellar
+from tests.edges.nats.peers import bridge, peer, unique
+
+from isthmus.config.nats import NatsIntakeSettings
+from isthmus.edges.contract import Letter
+from isthmus.edges.journal import EdgeJournal
+from isthmus.edges.nats.delivery import NatsDelivery
+from isthmus.edges.nats.intake import StreamIntake
+from isthmus.edges.outbox import DESTINATION, Outbox
+from isthmus.embedded.kafka import EmbeddedKafka
+from isthmus.errors import SoftFailure
+from isthmus.journal.writer import JournalWriter
+from isthmus.kafka import Kafka, create_topics, read_topic
+
+SOME = 500
+"""How many messages flow before Kafka goes down, and after it is back."""
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka(tmp_path_factory.mktemp("kafka")) as kafka:
+        yield kafka
+
+
+async def restart(broker: EmbeddedKafka) -> None:
+    await asyncio.to_thread(broker.stop)
+    await asyncio.to_thread(broker.start)
+
+
+def test_every_acknowledged_message_of_a_stream_reaches_the_journal(
+    nats_url: str, broker: EmbeddedKafka
+) -> None:
+    kafka, topic, stream = Kafka(broker.bootstrap_servers), unique("journal"), unique("load")
+    create_topics(kafka, [topic], 2)
+    acknowledged: set[int] = set()
+
+    async def scenario() -> None:
+        async with bridge(nats_url) as client, peer(nats_url) as sender:
+            jetstream = sender.jetstream()
+            await jetstream.add_stream(name=stream, subjects=[stream])
+
+            async def send() -> None:
+                for number in count():
+                    await jetstream.publish(stream, b"%d" % number)
+                    acknowledged.add(number)
+
+            journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, topic))
+            source = NatsIntakeSettings(subject=stream, durable="bridge")
+            intake = StreamIntake(client, journal, source, dead_letters=Cellar(), ack_wait_s=2)
+            async with running(intake):
+                sending = asyncio.create_task(send())
+                await eventually(lambda: intake.traffic.messages > SOME)
+                await restart(broker)
+                before = intake.traffic.messages
+                await eventually(lambda: intake.traffic.messages > before + SOME)
+                sending.cancel()
+                await eventually(lambda: intake.traffic.messages >= len(acknowledged))
+            await journal.close()
+
+    asyncio.run(scenario())
+    assert acknowledged <= {int(record.value() or b"") for record in read_topic(kafka, topic)}
+
+
+def test_every_letter_of_an_outbox_is_in_its_stream_once(nats_url: str, broker: EmbeddedKafka) -> None:
+    kafka, topic, stream = Kafka(broker.bootstrap_servers), unique("outbox"), unique("load")
+    create_topics(kafka, [topic], 2)
+    acknowledged: set[int] = set()
+
+    async def nobody(letter: Letter, failure: SoftFailure) -> None:
+        raise AssertionError(f"{letter} is a dead letter: {failure}")
+
+    async def post(producer: Producer) -> None:
+        for number in count():
+
+            def done(error: KafkaError | None, _: Message, number: int = number) -> None:
+                if error is None:
+                    acknowledged.add(number)
+
+            headers: list[tuple[str, str | bytes | None]] = [
+                ("isthmus.id", b"j:0:%d" % number),
+                (DESTINATION, b"jetstream:%s" % stream.encode()),
+            ]
+            producer.produce(topic, b"%d" % number, headers=headers, on_delivery=done)
+            producer.poll(0)
+            await asyncio.sleep(0.001)
+
+    async def scenario() -> list[int]:
+        async with bridge(nats_url) as client:
+            await client.jetstream.add_stream(name=stream, subjects=[stream])
+            producer = Producer({**kafka.python_options(), "enable.idempotence": True})
+            outbox = Outbox(kafka, topic, NatsDelivery(client), dead_letters=nobody)
+            async with running(outbox):
+                posting = asyncio.create_task(post(producer))
+                await eventually(lambda: outbox.counts.delivered > SOME)
+                await restart(broker)
+                before = outbox.counts.delivered
+                await eventually(lambda: outbox.counts.delivered > before + SOME)
+                posting.cancel()
+                assert await asyncio.to_thread(producer.flush, 30) == 0
+                await eventually(lambda: outbox.counts.delivered >= len(acknowledged))
+            kept = (await client.jetstream.stream_info(stream)).state.messages
+            bodies = [(await client.jetstream.get_msg(stream, n)).data for n in range(1, kept + 1)]
+        return [int(body or b"") for body in bodies]
+
+    arrived = asyncio.run(scenario())
+    assert sorted(arrived) == sorted(acknowledged)
