@@ -54,6 +54,11 @@ def test_every_acknowledged_message_of_a_stream_reaches_the_journal(
                 for number in count():
                     await jetstream.publish(stream, b"%d" % number)
                     acknowledged.add(number)
+                    await asyncio.sleep(0.001)
+
+            async def settled() -> bool:
+                info = await jetstream.consumer_info(stream, "bridge")
+                return (info.num_pending, info.num_ack_pending) == (0, 0)
 
             journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, topic))
             source = NatsIntakeSettings(subject=stream, durable="bridge")
@@ -63,9 +68,11 @@ def test_every_acknowledged_message_of_a_stream_reaches_the_journal(
                 await eventually(lambda: intake.traffic.messages > SOME)
                 await restart(broker)
                 before = intake.traffic.messages
-                await eventually(lambda: intake.traffic.messages > before + SOME)
+                await eventually(lambda: intake.traffic.messages > before + SOME, timeout_s=90)
                 sending.cancel()
-                await eventually(lambda: intake.traffic.messages >= len(acknowledged))
+                async with asyncio.timeout(60):
+                    while not await settled():
+                        await asyncio.sleep(0.1)
             await journal.close()
 
     asyncio.run(scenario())
@@ -105,7 +112,7 @@ def test_every_letter_of_an_outbox_is_in_its_stream_once(nats_url: str, broker: 
                 await eventually(lambda: outbox.counts.delivered > SOME)
                 await restart(broker)
                 before = outbox.counts.delivered
-                await eventually(lambda: outbox.counts.delivered > before + SOME)
+                await eventually(lambda: outbox.counts.delivered > before + SOME, timeout_s=90)
                 posting.cancel()
                 assert await asyncio.to_thread(producer.flush, 30) == 0
                 await eventually(lambda: outbox.counts.delivered >= len(acknowledged))
