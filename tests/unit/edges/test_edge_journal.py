@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from isthmus.edges.journal import EdgeJournal
+from isthmus.edges.journal import GATHER_S, EdgeJournal
 from isthmus.errors import EncodeError, HardFailure, IsthmusError
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op
@@ -85,9 +85,46 @@ def test_outcomes_are_told_on_the_loop_in_order() -> None:
         writer.report()
         assert told == []
         await asyncio.sleep(0.01)
+        writer.report()
+        await asyncio.sleep(0.01)
 
     run(scenario)
     assert told == [(n, None, True) for n in range(100)]
+
+
+def test_a_message_that_comes_alone_leaves_at_once() -> None:
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        for n in range(3):
+            journal.put(entry(str(n)), lambda _: None)
+            assert writer.taken[-1] == str(n)
+            writer.report()
+            await asyncio.sleep(0.01)
+
+    run(scenario)
+
+
+def test_messages_that_come_while_one_is_under_way_leave_when_that_is_decided() -> None:
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        for n in range(5):
+            journal.put(entry(str(n)), lambda _: None)
+        assert writer.taken == ["0"]
+        writer.report()
+        for _ in range(3):
+            await asyncio.sleep(0)  # turns of the loop, which take no time
+        assert writer.taken == ["0", "1", "2", "3", "4"]
+
+    run(scenario)
+
+
+def test_messages_leave_after_a_short_time_though_one_is_still_under_way() -> None:
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        for n in range(5):
+            journal.put(entry(str(n)), lambda _: None)
+        assert writer.taken == ["0"]
+        await asyncio.sleep(5 * GATHER_S)
+        assert writer.taken == ["0", "1", "2", "3", "4"]
+
+    run(scenario)
 
 
 def test_a_refusal_is_told_with_its_reason() -> None:
@@ -121,7 +158,7 @@ def test_a_full_queue_delays_and_keeps_the_order() -> None:
         told: list[IsthmusError | None] = []
         for n in range(10):
             journal.put(entry(str(n)), told.append)
-        assert journal.delayed == 8
+        assert journal.delayed == 9
         for _ in range(200):
             writer.report()
             await asyncio.sleep(0.01)
