@@ -45,7 +45,7 @@ async def _serve(settings: Settings, kafka: Kafka) -> None:
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     commands = asyncio.StreamReader()
     pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
-    writer = await loop.run_in_executor(None, JournalWriter, kafka, settings.journal.topic)
+    writer = await loop.run_in_executor(None, JournalWriter, kafka, settings.journal)
     journal = EdgeJournal(writer, as_json=settings.uses_json)
     door = FrontDoor(settings, kafka, journal, EdgeDeadLetters(settings, kafka), shares_port=True)
     others = [loop.create_task(_stop_at_the_end(commands, stop)), loop.create_task(_tell(door))]
