@@ -58,7 +58,8 @@ class EdgeDeadLetters:
         ]
         policy = route.on_error if route is not None and route.on_error is not None else self._policy
         name = route.name if route is not None else ""
-        await self._keep(letter.record._replace(headers=headers), failure, policy, letter.destination, name)
+        where = f"{letter.destination}, {letter.id}"
+        await self._keep(letter.record._replace(headers=headers), failure, policy, where, name)
 
     async def received(self, record: ReceivedRecord, failure: SoftFailure) -> None:
         """Keep a record that no receiver takes. What a client rejects never ends the bridge."""

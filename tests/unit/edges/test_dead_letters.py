@@ -75,7 +75,7 @@ def test_the_routes_own_policy_comes_first() -> None:
     kept = Kept(OnError.STOP, OnError.DEAD_LETTER)
     kept.letter()
     assert len(kept.records) == 1
-    with pytest.raises(HardFailure, match="Q: a message cannot be handled: no form"):
+    with pytest.raises(HardFailure, match="Q, j:0:7: a message cannot be handled: no form"):
         Kept(OnError.DEAD_LETTER, OnError.STOP).letter()
 
 
@@ -108,7 +108,7 @@ def test_under_skip_nothing_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     kept.message()
     assert kept.records == []
     assert [each.message for each in caplog.records] == [
-        "Q: a message was skipped: no form",
+        "Q, j:0:7: a message was skipped: no form",
         "orders: a message was skipped: no form",
     ]
 
