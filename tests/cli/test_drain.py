@@ -1,0 +1,44 @@
+"""A bridge that is told to stop while clients are connected: it finishes what they sent, and tells them."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+from tests.cli.conftest import Running
+from tests.edges.amqp.wire import Wire, message
+
+from isthmus.edges.amqp.protocol import Closed
+from isthmus.edges.amqp.protocol.terms import Accepted
+
+CONFIGURATION = """
+bridge.id=drained
+amqp.port=0
+message.convert=default
+"""
+
+
+def test_sigterm_accepts_what_was_sent_and_says_goodbye(tmp_path: Path) -> None:
+    file = tmp_path / "bridge.properties"
+    file.write_text(CONFIGURATION)
+    bridge = Running(tmp_path, file)
+    try:
+        bridge.wait_until_ready()
+        found = re.search(r"amqp 127\.0\.0\.1:(\d+)", bridge.printed())
+        assert found, bridge.printed()
+        with Wire(int(found[1])) as wire, Wire(int(found[1])) as idle:
+            idle.open()
+            link = wire.open().sender("orders")
+            sent = [link.send(b"%d" % number, message(str(number))) for number in range(300)]
+            wire.pump(0.01)
+            bridge.process.send_signal(signal.SIGTERM)
+            for connection in (wire, idle):
+                closed = connection.until(Closed)
+                assert closed.error is not None
+                assert closed.error.condition == "amqp:connection:forced"
+            assert [delivery.state for delivery in sent] == [Accepted()] * 300
+        assert bridge.process.wait(60) == 0, bridge.printed()
+    finally:
+        bridge.process.kill()
+        bridge.process.wait()
