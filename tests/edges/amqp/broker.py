@@ -125,14 +125,14 @@ class Broker(MessagingHandler):  # type: ignore[misc]
             link.condition = proton.Condition("amqp:not-found", f"there is no {address}")
             link.close()
 
-    def _is_missing(self, address: str) -> bool:
-        return address.startswith("no-") and address not in self.defined
+    def _is_missing(self, address: str | None) -> bool:
+        return address is not None and address.startswith("no-") and address not in self.defined
 
     def on_sendable(self, event: proton.Event) -> None:
         self._send(event.link)
 
     def on_message(self, event: proton.Event) -> None:
-        address = event.link.remote_target.address
+        address = event.link.remote_target.address or event.message.address
         if self.outcomes[address]:
             self.outcomes[address].popleft()(event.delivery)
         else:

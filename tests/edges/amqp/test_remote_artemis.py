@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import threading
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -62,7 +63,7 @@ class Broker:
         return self.artemis.url
 
     def put(self, address: str, *bodies: str, capability: str = "queue") -> None:
-        with self._connection() as connection:
+        with self.connection() as connection:
             sender = connection.create_sender(address, options=_Asking(capability))
             for body in bodies:
                 sender.send(proton.Message(body, durable=True))
@@ -70,7 +71,7 @@ class Broker:
     def all_of(self, address: str) -> list[Any]:
         """What is in a queue, which is then empty."""
         found = []
-        with self._connection() as connection:
+        with self.connection() as connection:
             receiver = connection.create_receiver(address, credit=1000, options=_Asking("queue"))
             while True:
                 try:
@@ -80,7 +81,7 @@ class Broker:
                     return found
 
     @contextmanager
-    def _connection(self) -> Iterator[BlockingConnection]:
+    def connection(self) -> Iterator[BlockingConnection]:
         connection = BlockingConnection(self.url, timeout=20)
         try:
             yield connection
@@ -231,6 +232,39 @@ def _write(kafka: Kafka, topic: str, queue: str, count: int, start: int = 0) -> 
         producer.produce(topic, value=b"%d" % number, headers=headers)
         producer.poll(0)
     assert producer.flush(30) == 0
+
+
+def test_a_request_is_answered_on_the_requesters_temporary_queue(broker: Broker) -> None:
+    queue = unique("requests")
+
+    async def answer() -> None:
+        """Do as a responder on Kafka does, whose answer the router has brought to the outbox."""
+        async with taking(broker.url, queue) as (_, journal):
+            asked.set()
+            await eventually(lambda: journal.entries)
+            request = journal.entries[0].message.headers
+        headers = {"Destination": request["ReplyTo"], "CorrelationId": request["CorrelationId"]}
+        connecting = client(broker.url)
+        async with running(connecting):
+            await eventually(lambda: connecting.connected)
+            delivery = AmqpDelivery(connecting, lambda _: converter("jms"))
+            record = Record(None, b"answer", layout.encode_headers(headers))
+            assert await delivery.deliver([Letter(f"{queue}:0:0", "*", record)]) == [None]
+
+    asked = threading.Event()
+    responder = threading.Thread(target=asyncio.run, args=(answer(),))
+    responder.start()
+    with broker.connection() as connection:
+        inbox = connection.create_receiver(None, dynamic=True)
+        address = inbox.link.remote_source.address
+        assert asked.wait(20)
+        connection.create_sender(queue, options=_Asking("queue")).send(
+            proton.Message("question", reply_to=address, correlation_id="c-1")
+        )
+        got = inbox.receive(timeout=20)
+        inbox.accept()
+    responder.join(20)
+    assert (got.body, got.correlation_id, got.address) == ("answer", "c-1", address)
 
 
 def test_artemis_is_reached_over_tls_with_a_password(broker: Broker, tls: Path) -> None:

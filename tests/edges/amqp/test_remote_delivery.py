@@ -96,6 +96,19 @@ def test_a_raw_letter_keeps_all_its_sections_and_types(broker: Broker) -> None:
     assert broker.attached == [("news", ["topic"])]
 
 
+def test_a_letter_for_anywhere_goes_where_its_destination_says(broker: Broker) -> None:
+    async def scenario() -> None:
+        async with delivering(broker.url) as delivery:
+            answers = [letter(0, "*", Destination=Header("inbox")), letter(1, "*")]
+            arrived, failed = await delivery.deliver(answers)
+            assert arrived is None
+            assert failed is not None
+            assert failed.code == "conversion"
+
+    asyncio.run(scenario())
+    assert broker.bodies("inbox") == ["0"]
+
+
 def test_a_large_letter_travels_in_many_frames(broker: Broker) -> None:
     body = bytes(range(256)) * 8192
 

@@ -14,7 +14,7 @@ from tests.edges.asynchronous import eventually, running
 
 from isthmus.config.brokers import BrokerSettings
 from isthmus.edges.amqp.remote import AmqpClient
-from isthmus.edges.amqp.remote.connection import mechanisms
+from isthmus.edges.amqp.remote.connecting import mechanisms
 from isthmus.edges.amqp.remote.reaching import reach
 from isthmus.edges.amqp.settings import AmqpsSettings
 from isthmus.edges.amqp.users import Users, set_user

@@ -32,7 +32,7 @@ def test_a_broker_has_servers_addresses_and_defaults(loaded):
     assert not settings.listens_to_amqp
 
 
-@pytest.mark.parametrize("address", ["orders", "topic://news", "queue::of-an-address"])
+@pytest.mark.parametrize("address", ["orders", "topic://news", "queue::of-an-address", "*"])
 def test_a_route_to_a_broker_goes_through_the_brokers_outbox(loaded, address):
     settings = loaded(f"bridge.id=b\n{BROKER}{ROUTE}main:{address}")
     (route,) = settings.routes

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from isthmus.config.brokers import BrokerSettings
-from isthmus.edges.amqp.remote.connection import BrokerConnection, Refusal, connect
+from isthmus.edges.amqp.remote.connecting import connect
+from isthmus.edges.amqp.remote.connection import BrokerConnection, Refusal
 from isthmus.edges.contract import Unreachable
 from isthmus.errors import ConfigError, HardFailure
 

@@ -1,19 +1,17 @@
 """A connection to a broker: the engine as client on a socket, with one session.
 
-In: a broker's settings and one of its servers. Out: an open connection, whose links are told of what concerns
-them. Bytes go out once per turn of the loop. It ends once, for good, and says why.
+Its links are told of what concerns them. Bytes go out once per turn of the loop. It ends once, for good, and
+says why.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import Sequence
 from typing import Final, Protocol
 
 from isthmus.codecs.amqp import Symbol
-from isthmus.config.brokers import BrokerSettings, Server
 from isthmus.edges.amqp.protocol import (
     Attach,
     Closed,
@@ -22,22 +20,18 @@ from isthmus.edges.amqp.protocol import (
     Disposed,
     Event,
     Flowed,
-    Limits,
     Link,
     LinkAttached,
     LinkDetached,
     Open,
     Opened,
-    SaslClient,
     Session,
     SessionEnded,
 )
 from isthmus.edges.amqp.protocol.conditions import UNAUTHORIZED_ACCESS
-from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from isthmus.edges.amqp.protocol.terms import Error
 from isthmus.edges.contract import Unreachable
 
-CONNECT_TIMEOUT_S: Final = 10.0
 GOODBYE_S: Final = 2.0
 """How long the broker may take to answer close."""
 TICK_S: Final = 0.5
@@ -79,7 +73,7 @@ class LinkUser(Protocol):
 
 
 class BrokerConnection(asyncio.Protocol):
-    """One connection. To be made with `connect`."""
+    """One connection. To be made with `isthmus.edges.amqp.remote.connecting.connect`."""
 
     def __init__(self, engine: Connection, open: Open) -> None:
         loop = asyncio.get_running_loop()
@@ -259,48 +253,3 @@ def _tell_detached(link: Link, why: str, condition: str | None) -> None:
 
 def _said(error: Error | None, otherwise: str) -> str:
     return otherwise if error is None else f"{error.condition}: {error.description or ''}".rstrip(": ")
-
-
-async def connect(broker: BrokerSettings, server: Server, container_id: str) -> BrokerConnection:
-    """An open connection. Raises `Unreachable`, and `Refusal` if trying again does not help."""
-    loop = asyncio.get_running_loop()
-    limits = Limits(idle_timeout_s=broker.idle_timeout_s)
-    sasl = SaslClient(
-        server.user,
-        None if server.password is None else str.__str__(server.password),
-        mechanisms=mechanisms(broker, server),
-        hostname=server.host,
-    )
-    connection = BrokerConnection(Connection.client(limits, sasl), Open(container_id, hostname=server.host))
-    try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
-            await loop.create_connection(
-                lambda: connection,
-                server.host,
-                server.port,
-                ssl=broker.tls_context() if server.tls else None,
-                server_hostname=server.host if server.tls else None,
-            )
-            await asyncio.shield(connection.opened)
-    except ssl.SSLCertVerificationError as error:
-        raise Refusal(f"its certificate is not trusted: {error.verify_message}") from None
-    except TimeoutError:
-        raise Unreachable(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
-    except OSError as error:
-        raise Unreachable(error.strerror or str(error)) from None
-    finally:
-        if not connection.is_open:
-            connection.abort()
-            if not connection.opened.done():
-                connection.opened.cancel()
-    return connection
-
-
-def mechanisms(broker: BrokerSettings, server: Server) -> tuple[str, ...]:
-    """The ways to say who we are, the best first. A password is shown to nobody who listens on the way."""
-    found = [EXTERNAL] if server.tls and broker.tls_cert else []
-    if server.user is not None:
-        found += [SCRAM_SHA_512, SCRAM_SHA_256]
-        if server.tls or broker.plain_without_tls or server.is_this_machine:
-            found.append(PLAIN)
-    return tuple(found) or (ANONYMOUS,)

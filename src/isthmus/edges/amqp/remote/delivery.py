@@ -1,7 +1,7 @@
 """Sends letters to a broker's queues and topics.
 
-A letter's destination is ``orders``, ``queue://orders`` or ``topic://news``. It is handed over when the
-broker has accepted it. What else a broker may say:
+A letter's destination is ``orders``, ``queue://orders`` or ``topic://news``; ``*`` is the address in its
+header ``Destination``. It is handed over when the broker has accepted it. What else a broker may say:
 
 =============================  ==========================================================================
 rejected                       it never will take it: a dead letter, unless it is short of room
@@ -28,7 +28,7 @@ from isthmus.edges.amqp.protocol.conditions import MESSAGE_SIZE_EXCEEDED, RESOUR
 from isthmus.edges.amqp.protocol.terms import Accepted, Modified, Rejected, Released
 from isthmus.edges.amqp.remote.client import AmqpClient
 from isthmus.edges.amqp.remote.connection import BrokerConnection
-from isthmus.edges.amqp.remote.outgoing import encode
+from isthmus.edges.amqp.remote.outgoing import ANYWHERE, encode
 from isthmus.edges.amqp.remote.targets import BrokerTarget, Refused
 from isthmus.edges.contract import Letter, Unreachable
 from isthmus.errors import OversizeFailure, RefusedFailure, SoftFailure
@@ -92,7 +92,7 @@ class AmqpDelivery:
         found = []
         for letter in letters:
             try:
-                node, converter = Node.of(letter.destination), self._converter_of(letter.destination)
+                node, converter = _node(letter.destination), self._converter_of(letter.destination)
                 found.append((letter, encode(letter, node, converter, duplicate_id=self._duplicate_id)))
             except SoftFailure as failure:
                 self._decided[letter.id] = failure
@@ -103,7 +103,7 @@ class AmqpDelivery:
         known = self._targets.get(destination)
         if known is not None and known.ended is None:
             return known
-        target = BrokerTarget(connection, Node.of(destination), f"{self.client.container_id}:{destination}")
+        target = BrokerTarget(connection, _node(destination), f"{self.client.container_id}:{destination}")
         try:
             await target.attached_within(ANSWER_S)
         except Refused as refusal:
@@ -168,6 +168,10 @@ class AmqpDelivery:
 
     def _is_over(self, what: str) -> bool:
         return time.monotonic() - self._since.setdefault(what, time.monotonic()) > PATIENCE_S
+
+
+def _node(destination: str) -> Node:
+    return ANYWHERE if destination == "*" else Node.of(destination)
 
 
 def _oversize(size: int, limit: int) -> OversizeFailure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from isthmus.config.brokers import BrokerSettings
-from isthmus.edges.amqp.remote.connection import connect
+from isthmus.edges.amqp.remote.connecting import connect
 from isthmus.edges.contract import Unreachable
 
 

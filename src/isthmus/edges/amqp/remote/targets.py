@@ -36,7 +36,7 @@ class BrokerTarget:
         self._link.context = self
         self._link.attach(
             source=Source(None, outcomes=OUTCOME_SYMBOLS),
-            target=Target(node.address, capabilities=(node.capability,)),
+            target=Target(node.address, capabilities=(node.capability,)) if node.address else Target(),
         )
         connection.wake()
 
