@@ -21,6 +21,7 @@ from isthmus.journal.writer import JournalWriter
 from isthmus.kafka import Kafka, create_topics, read_topic
 from isthmus.ledger.live import live
 from isthmus.message import HeaderValue
+from isthmus.pipeline.clock import Clock
 from isthmus.pipeline.ledger import LedgerPlan, ledger_writer, start_ledger
 
 PLACES = Places(partitions=3, ledger_partitions=1)
@@ -74,9 +75,19 @@ class LedgerBridge:
         """The ledger as users have it, timers and all."""
         plan = replace(self.plan, timeout_ms=timeout_ms)
         query = start_ledger(self.spark, self.kafka, plan, str(self.checkpoint))
+        clock, done = Clock(self.kafka, plan.clock_topic), threading.Event()
+
+        def tick() -> None:
+            while not done.wait(0.1):
+                clock.poll()
+
+        ticking = threading.Thread(target=tick)
+        ticking.start()
         try:
             yield
         finally:
+            done.set()
+            ticking.join()
             query.stop()
 
     def records(self) -> list[KafkaMessage]:

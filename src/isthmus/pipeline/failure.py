@@ -27,8 +27,10 @@ _PASSING = re.compile(
     r"|NotLeaderOrFollower|ReplicaNotAvailable)Exception"
     r"|KafkaError\{code=(?:_TIMED_OUT|_TRANSPORT|_ALL_BROKERS_DOWN|_MSG_TIMED_OUT|REQUEST_TIMED_OUT"
     r"|COORDINATOR_NOT_AVAILABLE|NOT_COORDINATOR|NOT_ENOUGH_REPLICAS|LEADER_NOT_AVAILABLE),"
+    # A process of the ledger's was killed, or the machine is too busy to start one.
+    r"|Python worker (?:failed to connect back|exited unexpectedly)"
 )
-"""What ends by itself: a broker that is away, or changes places."""
+"""What ends by itself: a broker that is away or changes places, a process that is replaced."""
 
 
 def explain(query: str, error: str, settings: Settings, kafka: Kafka, log: str) -> HardFailure:

@@ -190,9 +190,10 @@ def test_a_stop_report_that_was_cut_off_is_an_unknown_error(kafka_says: Answer, 
         "Caused by: org.apache.kafka.common.errors.TimeoutException: Topic t not present in metadata",
         "Caused by: org.apache.kafka.common.errors.NotEnoughReplicasException: 1 of 2",
         'cimpl.KafkaException: KafkaError{code=_TIMED_OUT,val=-185,str="Timed out"}',
+        "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
     ],
 )
-def test_a_broker_that_was_away_may_come_back(kafka_says: Answer, error: str) -> None:
+def test_what_was_away_may_come_back(kafka_says: Answer, error: str) -> None:
     kafka_says(ALL_TOPICS)
     assert isinstance(explained(f"[STREAM_FAILED] terminated\n{error}\n\tat x"), Outage)
 
