@@ -96,7 +96,12 @@ class EdgeDeadLetters:
             outcomes.append(error)
 
         if self._producer is None:
-            options = {**self._kafka.python_options(), "enable.idempotence": True}
+            # The topic has the say on what is too large, not the client.
+            options = {
+                **self._kafka.python_options(),
+                "enable.idempotence": True,
+                "message.max.bytes": 1_000_000_000,
+            }
             self._producer = Producer(options, logger=QUIET)
         problem = "Kafka does not answer"
         try:

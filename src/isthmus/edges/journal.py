@@ -26,14 +26,14 @@ from confluent_kafka import Message as Delivered
 
 from isthmus.converters.conversion_headers import conversion_headers
 from isthmus.edges.contract import Journal
-from isthmus.errors import EncodeError, HardFailure, IsthmusError, SoftFailure
+from isthmus.errors import IsthmusError, SoftFailure
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.writer import JournalWriter
 from isthmus.message import Header
 
 Decided = Callable[[IsthmusError | None], None]
 """Told on the loop when an entry is in the journal, or why it never will be: `HardFailure` if Kafka refuses,
-a `SoftFailure` for one that the journal cannot carry."""
+a `SoftFailure` for one that the journal cannot carry, or that is too large for it."""
 
 _Reported = Callable[[KafkaError | None, Delivered], None]
 """What Kafka's client calls."""
@@ -108,7 +108,7 @@ class EdgeJournal:
             if not self._writer.offer(entry, reported):
                 return False
             self._under_way += 1
-        except (HardFailure, EncodeError) as failure:
+        except IsthmusError as failure:
             self._loop.call_soon(refused, failure)
         return True
 

@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
 from isthmus.config.settings import JournalSettings
-from isthmus.errors import HardFailure
+from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry
 from isthmus.journal.places import Places
@@ -72,7 +72,7 @@ class JournalWriter:
     def write(self, entry: Entry) -> Future[Position]:
         """Write an entry. The future has its place once Kafka has it on all in-sync replicas.
 
-        The future fails with `HardFailure` when Kafka refuses. A full queue waits for Kafka to catch up.
+        The future fails with what `refused` says when Kafka refuses. A full queue waits for Kafka to catch up.
         """
         future: Future[Position] = Future()
 
@@ -85,7 +85,7 @@ class JournalWriter:
         try:
             while not self.offer(entry, delivered):
                 self._producer.poll(0.01)
-        except HardFailure as failure:
+        except IsthmusError as failure:
             future.set_exception(failure)
         return future
 
@@ -93,7 +93,7 @@ class JournalWriter:
         """Write an entry without waiting: False, and nothing is written, when the queue is full.
 
         ``delivered`` is called from the writer's own thread once the entry's fate is decided. Raises
-        `HardFailure` for what is refused before Kafka is even asked: a record that is too large, for one.
+        what `refused` says for what is refused before Kafka is even asked.
         """
         record = layout.encode(entry)
         try:
@@ -115,8 +115,8 @@ class JournalWriter:
         """The place of a delivered message."""
         return Position(self._topic, message.partition() or 0, message.offset() or 0)
 
-    def refused(self, error: KafkaError) -> HardFailure:
-        """What Kafka's refusal of an entry means."""
+    def refused(self, error: KafkaError) -> IsthmusError:
+        """What Kafka's refusal of an entry means: one that is too large is the message's own fault."""
         return _refused(self._topic, error)
 
     def flush(self, timeout_s: float = 30) -> None:
@@ -148,8 +148,8 @@ class JournalWriter:
         self.close()
 
 
-def _refused(topic: str, error: KafkaError) -> HardFailure:
-    return HardFailure(
-        f"Kafka did not take a message for the journal {topic}: {error.str()}",
-        remedy="check that the topic exists, may be written, and takes records of this size",
-    )
+def _refused(topic: str, error: KafkaError) -> IsthmusError:
+    said = f"Kafka did not take a message for the journal {topic}: {error.str()}"
+    if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE):
+        return OversizeFailure(said)
+    return HardFailure(said, remedy="check that the topic exists, and may be written")

@@ -72,6 +72,32 @@ def test_an_edge_that_restarts_under_load_loses_nothing_of_a_stream(
     assert set(journaled) == set(range(COUNT))
 
 
+def test_a_message_too_large_for_the_journal_is_a_dead_letter_and_others_go_on(
+    nats_url: str, kafka_servers: str
+) -> None:
+    kafka, topic, stream = Kafka(kafka_servers), f"journal-{uuid.uuid4().hex[:8]}", unique("large")
+    create_topics(kafka, [topic], 2, {"max.message.bytes": "10000"})
+    cellar = Cellar()
+
+    async def scenario() -> None:
+        journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, JournalSettings(topic=topic)))
+        async with peer(nats_url) as sender, bridge(nats_url) as client:
+            jetstream = sender.jetstream()
+            await jetstream.add_stream(name=stream, subjects=[stream])
+            for body in (b"before", bytes(20_000), b"after"):
+                await jetstream.publish(stream, body)
+            source = NatsIntakeSettings(subject=stream, durable="bridge")
+            intake = StreamIntake(client, journal, source, dead_letters=cellar, ack_wait_s=2)
+            async with running(intake):
+                await eventually(lambda: intake.traffic.messages == 3)
+        await journal.close()
+
+    asyncio.run(scenario())
+    assert {bytes(record.value() or b"") for record in read_topic(kafka, topic)} == {b"before", b"after"}
+    [(message, failure)] = cellar.kept
+    assert (message.value, failure.code) == (bytes(20_000), "oversize")
+
+
 def test_an_outbox_reaches_its_stream_once_while_nats_restarts(kafka_servers: str, tmp_path: Path) -> None:
     kafka, topic = Kafka(kafka_servers), f"outbox-{uuid.uuid4().hex[:8]}"
     create_topics(kafka, [topic], 1)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isthmus.config.settings import JournalSettings
-from isthmus.errors import HardFailure
+from isthmus.errors import HardFailure, OversizeFailure
 from isthmus.journal import writer as journal_writer
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.places import Places
@@ -105,17 +105,18 @@ def test_a_full_queue_waits_for_kafka(writing: Callable[[Client], JournalWriter]
 
 
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "failure"),
     [
-        KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)),  # refused before it was sent
-        KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED),  # refused by the broker
+        (KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)), OversizeFailure),  # before it was sent
+        (KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), OversizeFailure),  # by the broker
+        (KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), HardFailure),
     ],
 )
-def test_a_message_that_kafka_refuses_is_a_hard_failure_of_that_message(
-    writing: Callable[[Client], JournalWriter], answer: Any
+def test_a_message_that_kafka_refuses_is_a_failure_of_that_message(
+    writing: Callable[[Client], JournalWriter], answer: Any, failure: type[Exception]
 ) -> None:
     with writing(Client(answer, None)) as writer:
         refused, taken = writer.write(ENTRY), writer.write(ENTRY)
-        with pytest.raises(HardFailure, match="did not take a message for the journal journal"):
+        with pytest.raises(failure, match="did not take a message for the journal journal"):
             refused.result(timeout=1)
         assert taken.result(timeout=1).offset == 41
