@@ -220,10 +220,10 @@ class Settings(Section):
         return (*self.routes, *self.temporary_routes, *direct)
 
     @property
-    def temporary_routes(self) -> list[Route]:
+    def temporary_routes(self) -> tuple[Route, ...]:
         """The routes to the temporary queues of AMQP clients, where there can be any."""
         if not self.listens_to_amqp:
-            return []
+            return ()
         return temporary_routes(self.temporary_topic, self.routing.source_topics)
 
     @property

@@ -5,9 +5,9 @@ Routes are tried in the order of the configuration, and the first one that match
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 
 from isthmus.routing.predicate import Predicate, parse
 
@@ -65,7 +65,8 @@ def direct_route(convert: str) -> Route:
     return Route(DIRECT, parse(everything), topic="", convert=convert, written=everything)
 
 
-def temporary_routes(topic: str, source_topics: Sequence[str]) -> list[Route]:
+@cache
+def temporary_routes(topic: str, source_topics: tuple[str, ...]) -> tuple[Route, ...]:
     """The routes to temporary queues, all of which share a topic; the key says which queue it is.
 
     What an AMQP client sends there goes as it is, whatever its body. A Kafka client answers by setting
@@ -79,7 +80,7 @@ def temporary_routes(topic: str, source_topics: Sequence[str]) -> list[Route]:
         routes.append(
             _temporary("isthmus.replies", f"msg.address in ({sources}) && {answered}", topic, "jms")
         )
-    return routes
+    return tuple(routes)
 
 
 def _temporary(name: str, predicate: str, topic: str, convert: str) -> Route:

@@ -83,6 +83,7 @@ class Door:
     ) -> None:
         self.memory = MemoryJournal()
         self.addresses = addresses or AnyAddress()
+        self.outlets = outlets
         self._journal = journal or self.memory
         self._settings = AmqpSettings(**{"port": 0, **settings})
         self._more = {

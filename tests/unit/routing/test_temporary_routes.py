@@ -10,7 +10,7 @@ from isthmus.routing.plan import Outcome
 from isthmus.routing.route import TEMPORARY_PREFIX, temporary_routes
 
 QUEUE = f"{TEMPORARY_PREFIX}1"
-PLAN = plan(*temporary_routes("temporary", ["answers", "others"]), source_topics=("answers", "others"))
+PLAN = plan(*temporary_routes("temporary", ("answers", "others")), source_topics=("answers", "others"))
 
 
 def reached(decision: Decision) -> tuple[str | None, bytes | None]:
@@ -43,10 +43,10 @@ def test_other_records_are_not_taken() -> None:
 
 
 def test_without_source_topics_only_addresses_are_looked_at() -> None:
-    assert len(temporary_routes("temporary", [])) == 1
+    assert len(temporary_routes("temporary", ())) == 1
 
 
 def test_a_route_of_the_file_comes_first() -> None:
     mine = route("exists(msg.address)", "mine")
-    by = plan(mine, *temporary_routes("temporary", []))
+    by = plan(mine, *temporary_routes("temporary", ()))
     assert decided(by, message(QUEUE, Destination=QUEUE)).route is mine

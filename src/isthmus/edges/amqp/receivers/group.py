@@ -49,6 +49,18 @@ _OTHERS_TURN: Final = (
     KafkaError._ASSIGNMENT_LOST,
 )
 """A commit that comes too late in a rebalance: the next owner delivers again."""
+_PASSING: Final = (
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._WAIT_COORD,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
+"""A commit that Kafka cannot take now, as when a broker starts again: it is tried again."""
 _HOPELESS: Final = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -294,7 +306,7 @@ class GroupSupply:
 
     def _not_committed(self, problem: KafkaError, *, retry: bool) -> None:
         member = not self._reading.places
-        if problem.retriable() or problem.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT):
+        if problem.retriable() or problem.code() in _PASSING:
             return
         if member and problem.code() in _OTHERS_TURN:
             return

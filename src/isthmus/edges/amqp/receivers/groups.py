@@ -26,6 +26,12 @@ from isthmus.errors import HardFailure
 from isthmus.kafka import QUIET, REQUEST_TIMEOUT_S, Kafka, create_topics
 
 T = TypeVar("T")
+_QUEUE_CONFIG: Final = {
+    "share.auto.offset.reset": "earliest",  # what was sent before anybody received is there, too
+    "share.isolation.level": "read_committed",  # and what was rolled back is not
+}
+DEFAULT_HEARTBEAT_S: Final = 5.0
+"""Kafka's own, for members of share groups."""
 _GONE: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.NON_EMPTY_GROUP)
 
 
@@ -37,7 +43,7 @@ class Groups:
         self._auto_create = auto_create
         self._partitions = partitions
         self._admin = kafka.admin()  # one for as long as this lives: answers end with it
-        self._queues: set[str] = set()
+        self._queues: dict[str, float] = {}
 
     def partitions(self, topic: str) -> list[int]:
         """The partitions of a topic, which is made where that is allowed. Raises `Refused` without one."""
@@ -90,20 +96,34 @@ class Groups:
         """Forget a group that nobody is in any more."""
         _answer(self._admin.delete_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group], _GONE)
 
-    def begin_queue(self, group: str) -> None:
-        """Have a share group begin at the beginning: what was sent before anybody received is there, too."""
-        if group in self._queues:
-            return
-        entry = ConfigEntry(
-            "share.auto.offset.reset",
-            "earliest",
-            source=ConfigSource.DYNAMIC_TOPIC_CONFIG,
-            incremental_operation=AlterConfigOpType.SET,
-        )
-        resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[entry])
-        answer = self._admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
-        _answer(answer[resource])
-        self._queues.add(group)
+    def begin_queue(self, group: str) -> float:
+        """Set a share group up to be a queue.
+
+        Returns how many seconds lie between two heartbeats of its members.
+        """
+        if group not in self._queues:
+            entries = [
+                ConfigEntry(
+                    name,
+                    value,
+                    source=ConfigSource.DYNAMIC_TOPIC_CONFIG,
+                    incremental_operation=AlterConfigOpType.SET,
+                )
+                for name, value in _QUEUE_CONFIG.items()
+            ]
+            resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
+            answer = self._admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
+            _answer(answer[resource])
+            self._queues[group] = self._heartbeat_s(group)
+        return self._queues[group]
+
+    def _heartbeat_s(self, group: str) -> float:
+        resource = ConfigResource(ResourceType.GROUP, group)
+        answer = self._admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
+        try:
+            return float(answer[resource].result()["share.heartbeat.interval.ms"].value) / 1000
+        except (KafkaException, KeyError):  # it need not be allowed to know
+            return DEFAULT_HEARTBEAT_S
 
     def _known(self) -> dict[str, list[int]]:
         topics = _ask(lambda: self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)

@@ -157,12 +157,13 @@ class KafkaOutlets:
                 ), None
             case Kind.QUEUE:
                 group = f"{QUEUE_PREFIX}{topic}" + (f":{filters.selector.digest}" if filters.selector else "")
-                await asyncio.to_thread(self._groups.begin_queue, group)
+                heartbeat_s = await asyncio.to_thread(self._groups.begin_queue, group)
                 return ShareSupply(
                     self._kafka,
                     topic,
                     group,
                     partitions=len(partitions),
+                    heartbeat_s=heartbeat_s,
                     at_most_once=commits is Commits.BEFORE,
                     not_acknowledged=self._count_not_acknowledged,
                 ), None

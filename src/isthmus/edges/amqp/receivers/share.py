@@ -42,12 +42,12 @@ IDLE_POLLS: Final = 5
 """How many empty looks in a row mean that there is nothing: a fetch may take half a second."""
 ACKNOWLEDGE_S: Final = 10.0
 """How long an acknowledgement may take."""
-JOIN_S: Final = 6.0
-"""How long a new member may get nothing although there is something: Kafka tells it of its share with the
-second heartbeat, after five seconds."""
+JOIN_S: Final = 1.0
+"""How long a new member may get nothing although there is something, beyond the time between two heartbeats:
+Kafka tells it of its share with the second."""
 BATCH: Final = 500
-REST_S: Final = 2.0
-"""How long nothing is wanted before a reader leaves the group."""
+REST_S: Final = 30.0
+"""How long nothing is wanted before a reader leaves the group. To join again takes seconds."""
 MAX_READERS: Final = 16
 """How many batches of one receiver may wait for acknowledgements."""
 PATIENCE_S: Final = 1.0
@@ -72,6 +72,7 @@ class ShareSupply:
         group: str,
         *,
         partitions: int = 1,
+        heartbeat_s: float = 5.0,
         at_most_once: bool = False,
         not_acknowledged: Callable[[int], None] = lambda _: None,
     ) -> None:
@@ -79,6 +80,7 @@ class ShareSupply:
         self.kafka = kafka
         self.topic = topic
         self.group = group
+        self.heartbeat_s = heartbeat_s
         self.at_most_once = at_most_once
         self.not_acknowledged = not_acknowledged
         self._readers: list[_Reader] = []
@@ -248,13 +250,16 @@ class _Reader:
         open_before = len(self._open)
         if not self._polls:
             self._rest()
+        self._catch_up()
+        if len(self._open) < open_before:
+            self._consumer.commit_async()
+
+    def _catch_up(self) -> None:
         while not self._ended:
             try:
                 self._to_do.get_nowait()()
             except queue.Empty:
-                break
-        if len(self._open) < open_before:
-            self._consumer.commit_async()
+                return
 
     def _rest(self) -> None:
         """Wait for something to do. After a while the partitions are left to others, if nothing is open."""
@@ -275,6 +280,9 @@ class _Reader:
         self._joined_at = 0.0
         self._open = {(each.record.partition, each.record.offset) for each in taken}
         if self._supply.at_most_once:
+            self._catch_up()
+            if self._ended:
+                return  # nobody is there to get them
             taken = self._accepted(taken)
             if not taken:
                 return  # nothing is ours: look again
@@ -294,7 +302,7 @@ class _Reader:
         self._empty = 0
         if self._polls and not self._is_member:
             self._is_member = True
-            self._joined_at = time.monotonic() + JOIN_S
+            self._joined_at = time.monotonic() + self._supply.heartbeat_s + JOIN_S
             self._consumer.subscribe([self._topic])
 
     def _acknowledge(self, place: Place, how: AcknowledgeType) -> None:
