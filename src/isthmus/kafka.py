@@ -222,6 +222,22 @@ def _unreachable(kafka: Kafka, error: KafkaException) -> Outage:
     )
 
 
+BATCH_BYTES = 1_048_576
+"""How large a batch of records may become, if its topic takes that."""
+_FRAME_BYTES = 128
+"""What a batch of one record takes beside it, at most."""
+
+
+def batch_options(limit: int | None) -> dict[str, Any]:
+    """A producer's options for a topic that takes so much at once, in Python.
+
+    Kafka refuses a batch as a whole, and its Python client, unlike the one in Java, does not try less: so
+    no batch may be larger than the topic takes, and a record that is must not get into one.
+    """
+    most = (limit or 16 * BATCH_BYTES) - _FRAME_BYTES
+    return {"message.max.bytes": max(1_000, most), "batch.size": max(1, min(BATCH_BYTES, most))}
+
+
 def count_records(kafka: Kafka, topics: Collection[str]) -> dict[str, int]:
     """How many places each topic has used: a little more than its records, where some were compacted away.
 

@@ -20,13 +20,7 @@ from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry
 from isthmus.journal.places import Places
-from isthmus.kafka import QUIET, Kafka
-
-BATCH_BYTES = 1_048_576
-"""Kafka takes records in batches; a large one costs no time, since a batch leaves when the line is free.
-
-With several requests under way at a time the line is nearly always free, and batches are small: that costs
-the client's thread three times the CPU for each message, and the broker half as much again."""
+from isthmus.kafka import QUIET, Kafka, batch_options, describe
 
 
 class Position(NamedTuple):
@@ -43,28 +37,27 @@ class Position(NamedTuple):
 class JournalWriter:
     """Puts entries into the journal. One writer serves many sessions, from any thread."""
 
-    def __init__(
-        self, kafka: Kafka, journal: JournalSettings, *, max_message_bytes: int = 16 * 1024 * 1024
-    ) -> None:
+    def __init__(self, kafka: Kafka, journal: JournalSettings) -> None:
         self._topic = topic = journal.topic
+        facts = describe(kafka, [topic]).get(topic)
+        if facts is None or not facts.writable:
+            raise HardFailure(
+                f"the journal {topic} {'may not be written' if facts else 'does not exist'}",
+                remedy="start the bridge once: it makes its journal; or check journal.topic",
+            )
+        self._places = Places.of(topic, facts.partitions, journal.ledger_partitions)
         self._producer = Producer(
             {
                 **kafka.python_options(),
                 "enable.idempotence": True,  # includes acks=all
                 "linger.ms": 0,  # a message that comes alone leaves at once
-                "max.in.flight.requests.per.connection": 1,  # while one is under way, the next batch gathers
-                "batch.size": BATCH_BYTES,
-                "message.max.bytes": max_message_bytes,
+                # While a request is under way, the next batch gathers. With several, the line is almost always
+                # free and batches are small: that costs three times the CPU for each message.
+                "max.in.flight.requests.per.connection": 1,
+                **batch_options(facts.max_message_bytes),
             },
             logger=QUIET,
         )
-        topics = self._producer.list_topics(topic, timeout=30).topics
-        if topics[topic].error is not None:
-            raise HardFailure(
-                f"the journal {topic} cannot be used: {topics[topic].error.str()}",
-                remedy="start the bridge once: it makes its journal; or check journal.topic",
-            )
-        self._places = Places.of(topic, len(topics[topic].partitions), journal.ledger_partitions)
         self._open = True
         self._polling = Thread(target=self._poll, name="journal-writer", daemon=True)
         self._polling.start()
@@ -72,7 +65,7 @@ class JournalWriter:
     def write(self, entry: Entry) -> Future[Position]:
         """Write an entry. The future has its place once Kafka has it on all in-sync replicas.
 
-        The future fails with what `refused` says when Kafka refuses. A full queue waits for Kafka to catch up.
+        The future fails with what `refused` says when Kafka does. A full queue waits for Kafka to catch up.
         """
         future: Future[Position] = Future()
 

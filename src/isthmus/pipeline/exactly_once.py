@@ -17,13 +17,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import Record
-from isthmus.kafka import QUIET, Kafka, create_topics, describe
+from isthmus.kafka import QUIET, Kafka, batch_options, create_topics, describe
 
 TIMEOUT_S = 60.0
 """How long Kafka may take to begin or end a transaction."""
@@ -32,9 +33,9 @@ _PRODUCER = {
     "enable.idempotence": True,  # includes acks=all
     # A batch of Spark's has thousands of records: fewer, larger requests, and no more than this in memory.
     "linger.ms": 20,
-    "batch.size": 1_048_576,
     "queue.buffering.max.kbytes": 65_536,
-    "message.max.bytes": 16 * 1_048_576,
+}
+_TRANSACTIONAL = {
     # One that died with its process keeps readers waiting for so long, unless its task is tried again.
     "transaction.timeout.ms": 300_000,
 }
@@ -110,7 +111,11 @@ def write_once(kafka: Kafka, task: Task, batch: int, records: Iterable[Placed]) 
 
 def write_repeatable(kafka: Kafka, records: Iterable[Placed]) -> int:
     """Write records that do no harm when they are written again. Says how many there were."""
-    producer = _plain_producer(kafka)
+    iterator = iter(records)
+    first = next(iterator, None)
+    if first is None:
+        return 0
+    producer = _plain_producer(kafka, first.topic)
     failed: list[KafkaError] = []
 
     def delivered(error: KafkaError | None, _: object) -> None:
@@ -118,7 +123,7 @@ def write_repeatable(kafka: Kafka, records: Iterable[Placed]) -> int:
             failed.append(error)
 
     count = 0
-    for placed in records:
+    for placed in chain([first], iterator):
         _produce(producer, placed, delivered)
         count += 1
     undecided = producer.flush(TIMEOUT_S)
@@ -138,7 +143,7 @@ class _Writer:
 
 _writers: dict[str, _Writer] = {}
 """Spark uses a Python process for many batches. A producer that was fenced in the meantime is replaced."""
-_plain: dict[str, Producer] = {}
+_plain: dict[tuple[str, str], Producer] = {}
 
 
 def _begin(kafka: Kafka, task: Task, batch: int, first: Placed) -> _Writer | None:
@@ -155,7 +160,7 @@ def _begin(kafka: Kafka, task: Task, batch: int, first: Placed) -> _Writer | Non
     else:
         writer = None
     if writer is None:
-        writer = _new_writer(kafka, task)
+        writer = _new_writer(kafka, task, first.topic)
         if batch <= writer.last_batch:
             return None
         _open(writer.producer, task, batch, first)
@@ -163,8 +168,8 @@ def _begin(kafka: Kafka, task: Task, batch: int, first: Placed) -> _Writer | Non
     return writer
 
 
-def _new_writer(kafka: Kafka, task: Task) -> _Writer:
-    options = {**kafka.python_options(), **_PRODUCER, "transactional.id": task.transactional_id}
+def _new_writer(kafka: Kafka, task: Task, topic: str) -> _Writer:
+    options = {**_options(kafka, topic), **_TRANSACTIONAL, "transactional.id": task.transactional_id}
     producer = Producer(options, logger=QUIET)
     # Ends what an earlier attempt has left open, so that its marker is there or never will be.
     _retried(producer.init_transactions)
@@ -263,8 +268,17 @@ def _retried(call: Callable[[float], None]) -> None:
             return
 
 
-def _plain_producer(kafka: Kafka) -> Producer:
-    if kafka.servers not in _plain:
-        options = {name: value for name, value in _PRODUCER.items() if name != "transaction.timeout.ms"}
-        _plain[kafka.servers] = Producer({**kafka.python_options(), **options}, logger=QUIET)
-    return _plain[kafka.servers]
+def _plain_producer(kafka: Kafka, topic: str) -> Producer:
+    if (kafka.servers, topic) not in _plain:
+        _plain[kafka.servers, topic] = Producer(_options(kafka, topic), logger=QUIET)
+    return _plain[kafka.servers, topic]
+
+
+def _options(kafka: Kafka, topic: str) -> dict[str, Any]:
+    """Of a producer that writes to this topic, but for a few small records."""
+    facts = describe(kafka, [topic]).get(topic)
+    return {
+        **kafka.python_options(),
+        **_PRODUCER,
+        **batch_options(facts.max_message_bytes if facts else None),
+    }

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isthmus.config import TopicFacts
 from isthmus.config.settings import JournalSettings
 from isthmus.errors import HardFailure, OversizeFailure
 from isthmus.journal import writer as journal_writer
@@ -51,18 +52,15 @@ def test_a_place_reads_as_the_stable_id_of_what_is_published_from_it() -> None:
     assert str(Position("journal", 2, 7)) == "journal:2:7"
 
 
+JOURNAL = TopicFacts(exists=True, writable=True, readable=True, max_message_bytes=None, partitions=4)
+
+
 class Client:
     """Stands for Kafka's producer: each call of ``produce`` takes the next answer."""
 
-    def __init__(self, *answers: Exception | None, partitions: int = 4) -> None:
+    def __init__(self, *answers: Exception | None) -> None:
         self.answers = list(answers)
         self.produced: list[dict[str, Any]] = []
-        self.partitions = partitions
-
-    def list_topics(self, topic: str, timeout: float) -> Any:
-        return SimpleNamespace(
-            topics={topic: SimpleNamespace(error=None, partitions=dict.fromkeys(range(self.partitions)))}
-        )
 
     def produce(self, topic: str, *, on_delivery: Callable[..., None], **record: Any) -> None:
         answer = self.answers.pop(0)
@@ -84,6 +82,7 @@ class Client:
 def writing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Client], JournalWriter]:
     def through(client: Client) -> JournalWriter:
         monkeypatch.setattr(journal_writer, "Producer", lambda *_, **__: client)
+        monkeypatch.setattr(journal_writer, "describe", lambda *_: {"journal": JOURNAL})
         return JournalWriter(Kafka("h:1"), JournalSettings(topic="journal"))
 
     return through
