@@ -1,7 +1,7 @@
 """JMS through the front door, beside Artemis: ``python -m benches.front_door [--rounds N] [--only KIND]``.
 
-One warm Qpid JMS client talks to both in turn, on one connection, with persistent text messages of 256 bytes
-and three properties:
+One warm Qpid JMS client talks to both in turn, on one connection (senders: ``--connections``), with
+persistent text messages of 256 bytes and three properties:
 
 - *async*: sends with a completion listener, from the first send to the last completion;
 - *sync*: sends that each wait for their acknowledgement;
@@ -103,6 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--only", choices=COUNTS, action="append", help="measure this alone; may be repeated")
+    parser.add_argument("--connections", type=int, default=1, help="senders at a time")
     options = parser.parse_args()
     kinds = options.only or list(COUNTS)
     say(machine())
@@ -117,13 +118,16 @@ def main() -> None:
         with front_door(Path(name), kafka) as (url, pid):
             cpu: dict[str, list[float]] = {kind: [] for kind in kinds}
 
+            def connections(kind: str) -> int:
+                return 1 if kind == "receive" else options.connections
+
             def ours(kind: str) -> Callable[[], float]:
                 def run() -> float:
                     queue = f"{kind}-{next(numbers)}"
                     if kind == "receive":
                         fill(kafka, queue, COUNTS[kind])
                     before = cpu_s(pid)
-                    rate = jms.run(kind, url, queue, COUNTS[kind])
+                    rate = jms.run(kind, url, queue, COUNTS[kind], connections(kind))
                     after = cpu_s(pid)
                     if before is not None and after is not None:
                         cpu[kind].append(1e6 * (after - before) / COUNTS[kind])
@@ -136,7 +140,7 @@ def main() -> None:
                     queue = f"{kind}-{next(numbers)}"
                     if kind == "receive":
                         jms.run("async", artemis.url, queue, COUNTS[kind])
-                    return jms.run(kind, artemis.url, queue, COUNTS[kind])
+                    return jms.run(kind, artemis.url, queue, COUNTS[kind], connections(kind))
 
                 return run
 
@@ -147,7 +151,7 @@ def main() -> None:
             }
             rates = in_turn(candidates, rounds=options.rounds)
         version = artemis.version
-    results: dict[str, object] = {"artemis": version, "bars": BARS}
+    results: dict[str, object] = {"artemis": version, "connections": options.connections, "bars": BARS}
     for kind in kinds:
         theirs_per_s, ours_per_s = rates[f"{kind}, Artemis"], rates[f"{kind}, front door"]
         ratios = [mine / other for mine, other in zip(ours_per_s, theirs_per_s, strict=True)]

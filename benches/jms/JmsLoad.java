@@ -1,7 +1,6 @@
 import jakarta.jms.CompletionListener;
 import jakarta.jms.Connection;
 import jakarta.jms.DeliveryMode;
-import jakarta.jms.JMSException;
 import jakarta.jms.Message;
 import jakarta.jms.MessageConsumer;
 import jakarta.jms.MessageProducer;
@@ -9,14 +8,21 @@ import jakarta.jms.Session;
 import jakarta.jms.TextMessage;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.qpid.jms.JmsConnectionFactory;
 
 /**
- * Sends and receives with Qpid JMS, as the lines of its stdin say: what, URL, queue, how many. Answers each with
- * the seconds that it took, or with what went wrong. One warm JVM serves all rounds, whoever the broker is.
+ * Sends and receives with Qpid JMS, as the lines of its stdin say: what, URL, queue, how many, over how many
+ * connections at a time. Answers each with the seconds that it took, or with what went wrong. One warm JVM serves
+ * all rounds, whoever the broker is.
  */
 public final class JmsLoad {
     private static final String BODY = "x".repeat(256);
@@ -27,25 +33,36 @@ public final class JmsLoad {
         BufferedReader requests = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = requests.readLine()) != null;) {
             String[] request = line.split(" ");
-            try {
-                System.out.println(run(request[0], request[1], request[2], Integer.parseInt(request[3])));
-            } catch (JMSException | IllegalStateException problem) {
-                System.out.println("failed: " + problem);
+            int connections = Integer.parseInt(request[4]);
+            int count = Integer.parseInt(request[3]) / connections;
+            ExecutorService threads = Executors.newFixedThreadPool(connections);
+            List<Future<Long>> runs = new ArrayList<>();
+            for (int n = 0; n < connections; n++) {
+                runs.add(threads.submit(() -> run(request[0], request[1], request[2], count)));
             }
+            try {
+                long slowest = 0;
+                for (Future<Long> run : runs) {
+                    slowest = Math.max(slowest, run.get());
+                }
+                System.out.println(slowest / 1e9);
+            } catch (ExecutionException problem) {
+                System.out.println("failed: " + problem.getCause());
+            }
+            threads.shutdown();
         }
     }
 
-    private static double run(String what, String url, String queue, int count) throws Exception {
+    private static long run(String what, String url, String queue, int count) throws Exception {
         try (Connection connection = new JmsConnectionFactory(url).createConnection()) {
             connection.start();
-            long nanos = switch (what) {
+            return switch (what) {
                 case "async" -> async(connection, queue, count);
                 case "sync" -> sync(connection, queue, count);
                 case "transacted" -> transacted(connection, queue, count);
                 case "receive" -> receive(connection, queue, count);
                 default -> throw new IllegalStateException("no such load: " + what);
             };
-            return nanos / 1e9;
         }
     }
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from isthmus.errors import DecodeError, EncodeError
@@ -254,13 +255,39 @@ def decode_headers(headers: KafkaHeaders) -> dict[str, Header]:
 
     A value that is not UTF-8 is binary, whatever its type is said to be.
     """
-    values = {
-        name.removeprefix(HEADER_PREFIX): value or b""
-        for name, value in headers
-        if name.startswith(HEADER_PREFIX) and not is_reserved(name)
-    }
-    types = decode_types(_text(dict(headers).get(TYPES)))
-    return {name: _header(value, types.get(name, HeaderType.STRING)) for name, value in values.items()}
+    values: dict[str, bytes] = {}
+    types: Mapping[str, HeaderType] = {}
+    for name, value in headers:
+        own = _own_names[name] if name in _own_names else _own_name(name)
+        if own is not None:
+            values[own] = value or b""
+        elif name == TYPES:
+            types = _types(value or b"")
+    return {name: _header(value, types.get(name, _STRING)) for name, value in values.items()}
+
+
+_own_names: dict[str, str | None] = {}
+
+
+def _own_name(name: str) -> str | None:
+    """The name of a message's header by that of the Kafka header; None if it is none."""
+    own = name.startswith(HEADER_PREFIX) and not is_reserved(name)
+    made = name.removeprefix(HEADER_PREFIX) if own else None
+    if len(_own_names) < _NAMES_KEPT and len(name) <= _NAME_KEPT_LENGTH:
+        _own_names[name] = made
+    return made
+
+
+def _types(value: bytes) -> Mapping[str, HeaderType]:
+    return _known_types(value) if len(value) <= _TYPES_KEPT_BYTES else decode_types(_text(value))
+
+
+_TYPES_KEPT_BYTES = 512
+
+
+@lru_cache(1024)
+def _known_types(value: bytes) -> Mapping[str, HeaderType]:
+    return decode_types(_text(value))
 
 
 def adopt(topic: str, record: Record) -> Message:

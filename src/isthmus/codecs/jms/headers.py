@@ -30,6 +30,7 @@ _FIRST_DELIVERY: Final = Header("1", HeaderType.INT)
 _DESTINATION_HEADERS: Final = [Header(name) for name in DESTINATION_TYPES]
 
 _STRING: Final = HeaderType.STRING
+_LONG: Final = HeaderType.LONG
 _make: Final = cast(Any, tuple.__new__)
 """Makes a named tuple faster than its class does."""
 
@@ -61,7 +62,7 @@ def to_message(
         raise DecodeError("the message has no 'to', and nobody says where it was sent")
     body = body_of(parts)
     headers = _standard_headers(parts, body.kind, received_ms)
-    headers["Destination"] = Header(address)
+    headers["Destination"] = _text(address)
     types = parts.types
     for name, text in parts.application_properties.items():
         type = types.get(name, _STRING) if types else _STRING
@@ -88,15 +89,15 @@ def _standard_headers(parts: Index, kind: BodyKind, received_ms: int | None) -> 
         "JMSXDeliveryCount": _number(count + 1) if count else _FIRST_DELIVERY,
     }
     if properties.message_id is not None:
-        headers["MessageId"] = Header(message_id_text(properties.message_id))
+        headers["MessageId"] = _text(message_id_text(properties.message_id))
     if properties.correlation_id is not None:
-        headers["CorrelationId"] = Header(correlation_id_text(properties.correlation_id))
+        headers["CorrelationId"] = _text(correlation_id_text(properties.correlation_id))
     if properties.user_id is not None:
         headers["JMSXUserID"] = _user(properties.user_id)
     if properties.group_sequence is not None:
         headers["JMSXGroupSeq"] = _number(properties.group_sequence)
     if properties.creation_time is not None:
-        headers["Timestamp"] = Header(str(properties.creation_time), HeaderType.LONG)
+        headers["Timestamp"] = _make(Header, (str(properties.creation_time), _LONG))
     expiration = _expiration(parts, received_ms)
     if expiration is not None:
         headers["Expiration"] = Header(str(expiration), HeaderType.LONG)
@@ -120,6 +121,10 @@ def _standard_headers(parts: Index, kind: BodyKind, received_ms: int | None) -> 
     if properties.content_type is not None and properties.content_type != IMPLIED_CONTENT_TYPES.get(kind):
         headers[CONTENT_TYPE] = Header(str(properties.content_type))
     return headers
+
+
+def _text(text: str) -> Header:
+    return cast(Header, _make(Header, (text, _STRING)))
 
 
 def _number(value: int) -> Header:

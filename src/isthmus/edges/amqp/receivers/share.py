@@ -45,6 +45,8 @@ ACKNOWLEDGE_S: Final = 10.0
 JOIN_S: Final = 1.0
 """How long a new member may get nothing although there is something, beyond the time between two heartbeats:
 Kafka tells it of its share with the second."""
+GATHER_S: Final = 0.01
+"""How long accepted records wait for others before Kafka is told."""
 BATCH: Final = 500
 REST_S: Final = 30.0
 """How long nothing is wanted before a reader leaves the group. To join again takes seconds."""
@@ -191,6 +193,8 @@ class _Reader:
         self._supply = supply
         self._sink = OnLoop(sink)
         self._loop = asyncio.get_running_loop()
+        self._decided: list[tuple[Place, AcknowledgeType]] = []
+        self._telling: asyncio.TimerHandle | None = None
         self._to_do: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._open: set[Place] = set()
         """What is not acknowledged. Known to the thread."""
@@ -218,12 +222,25 @@ class _Reader:
             self._to_do.put(lambda: self._read(reads))
 
     def acknowledge(self, place: Place, how: AcknowledgeType) -> None:
-        """Acknowledge one of its records."""
+        """Acknowledge one of its records: with others, unless somebody may wait for it."""
         self.held -= 1
-        self._to_do.put(lambda: self._acknowledge(place, how))
+        self._decided.append((place, how))
+        if self.held == 0 or how is not AcknowledgeType.ACCEPT:
+            self._tell()
+        elif self._telling is None:
+            self._telling = self._loop.call_later(GATHER_S, self._tell)
+
+    def _tell(self) -> None:
+        """Have the thread acknowledge what was decided. Waking it costs more than an acknowledgement."""
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+        decided, self._decided = self._decided, []
+        self._to_do.put(lambda: self._acknowledge_all(decided))
 
     async def close(self) -> None:
         """End the thread."""
+        self._tell()
         self._to_do.put(self._end)
         await asyncio.to_thread(self._thread.join)
 
@@ -304,6 +321,10 @@ class _Reader:
             self._is_member = True
             self._joined_at = time.monotonic() + self._supply.heartbeat_s + JOIN_S
             self._consumer.subscribe([self._topic])
+
+    def _acknowledge_all(self, decided: list[tuple[Place, AcknowledgeType]]) -> None:
+        for place, how in decided:
+            self._acknowledge(place, how)
 
     def _acknowledge(self, place: Place, how: AcknowledgeType) -> None:
         self._open.discard(place)
