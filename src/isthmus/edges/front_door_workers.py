@@ -131,7 +131,6 @@ class FrontDoorWorkers:
             return await process.wait()
         finally:
             self._up.pop(number, None)
-            process.stdin.close()
             await _end(process)
 
     def _heard(self, number: int, pid: int, said: dict[str, Any]) -> None:
@@ -146,9 +145,12 @@ class FrontDoorWorkers:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Wait for a worker that was told to stop, but not for ever."""
+    """Tell a worker to stop, by the end of its input, and wait for it; but not for ever.
+
+    All that it says is read to the end: else its pipe outlives it, and the loop.
+    """
     try:
-        await asyncio.wait_for(process.wait(), STOP_S)
+        await asyncio.wait_for(process.communicate(), STOP_S)
     except TimeoutError:
         process.kill()
-        await process.wait()
+        await process.communicate()
