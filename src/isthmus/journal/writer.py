@@ -51,8 +51,8 @@ class JournalWriter:
                 **kafka.python_options(),
                 "enable.idempotence": True,  # includes acks=all
                 "linger.ms": 0,  # a message that comes alone leaves at once
-                # While a request is under way, the next batch gathers. With several, the line is nearly always
-                # free and batches are small: that costs three times the CPU for each message.
+                # While a request is under way, the next batch gathers. With several, the line is mostly free
+                # and batches are small: that costs three times the CPU for each message.
                 "max.in.flight.requests.per.connection": 1,
                 **batch_options(facts.max_message_bytes),
             },
