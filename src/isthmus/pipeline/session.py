@@ -40,8 +40,6 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        # On a busy machine a Python process takes more than Spark's 15 s to start.
-        "spark.python.authenticate.socketTimeout": "120s",
         # Base64 in JSON is one line.
         "spark.sql.chunkBase64String.enabled": "false",
         # Spark's own pattern, and what Kafka's options call their secrets.
