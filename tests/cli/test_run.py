@@ -9,6 +9,7 @@ import signal
 import urllib.request
 from pathlib import Path
 
+from confluent_kafka import Producer
 from tests.cli.conftest import QUICKSTART, Running, isthmus
 from tests.polling import eventually
 
@@ -95,6 +96,40 @@ def test_the_journal_can_be_read_and_filtered(bridge: Running) -> None:
     wrong = isthmus("journal", "--where", "msg.adress==x", QUICKSTART, folder=bridge.folder)
     assert wrong.returncode == 1
     assert "^" in wrong.stderr
+
+
+def test_what_is_live_in_the_journal_can_be_told_from_what_is_deleted(bridge: Running) -> None:
+    def live() -> list[str]:
+        done = isthmus(
+            "journal", "--live", "--where", "msg.address==live", "--json", QUICKSTART, folder=bridge.folder
+        )
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line)["body"] for line in done.stdout.splitlines()]
+
+    sent = [
+        isthmus(
+            "send",
+            "-a",
+            "live",
+            "-H",
+            f"JMSMessageID=ID:{body}",
+            "-b",
+            body,
+            QUICKSTART,
+            folder=bridge.folder,
+        )
+        for body in ("kept", "deleted")
+    ]
+    assert sorted(live()) == ["deleted", "kept"]
+    topic, partition, _ = sent[1].stdout.strip().split(":")
+    servers = find_running(bridge.folder / ".isthmus" / "kafka")
+    assert servers
+    producer = Producer({"bootstrap.servers": servers})
+    producer.produce(topic, key=b"ID:deleted", value=None, partition=int(partition))
+    assert producer.flush(30) == 0
+    assert live() == ["kept"]
+    refused = isthmus("journal", "--live", "--follow", QUICKSTART, folder=bridge.folder)
+    assert (refused.returncode, "--live" in refused.stderr) == (2, True)
 
 
 def test_binary_bodies_and_files_survive(bridge: Running, tmp_path: Path) -> None:

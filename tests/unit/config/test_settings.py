@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from isthmus.config import JournalSettings, KafkaSettings, MonitorSettings, PipelineSettings, Settings, load
+from isthmus.config.amqp import AmqpSettings
 from isthmus.routing.route import OnError
 
 
@@ -190,3 +192,25 @@ def test_settings_can_be_hashed_copied_and_sent_to_another_process(loaded):
 
 def test_settings_are_equal_however_their_values_were_written(loaded):
     assert loaded("bridge.id=${env:X}", {"X": "a"}) == loaded("bridge.id=a") == Settings(bridge_id="a")
+
+
+@pytest.mark.parametrize(
+    ("given", "queries"),
+    [
+        ({}, ("router",)),
+        ({"amqp": AmqpSettings(port=5672)}, ("router", "ledger")),
+        ({"pipeline": PipelineSettings(queries="ledger")}, ("ledger",)),
+        ({"pipeline": PipelineSettings(queries="ledger, router")}, ("router", "ledger")),
+        ({"amqp": AmqpSettings(port=5672), "pipeline": PipelineSettings(queries=["router"])}, ("router",)),
+    ],
+)
+def test_the_ledger_runs_where_there_are_transactions_or_where_it_is_asked_for(
+    given: dict[str, Any], queries: tuple[str, ...]
+) -> None:
+    assert Settings(**given).queries == queries
+
+
+@pytest.mark.parametrize("queries", ["", "leger", "router,,", "router;ledger"])
+def test_a_query_that_there_is_not_is_refused(queries: str) -> None:
+    with pytest.raises(ValueError, match="expected one or more of router, ledger"):
+        PipelineSettings(queries=queries)
