@@ -40,7 +40,7 @@ demo: setup ## 10,000 messages over three routes, poison among them, and where e
 	$(BIN)/python examples/demo.py
 
 test: setup $(VENV)/.peers lint types ## everything that must hold
-	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 unit: $(VENV)/.installed ## the tests that need no Spark and no network: seconds
 	$(BIN)/pytest --numprocesses 2 tests/unit

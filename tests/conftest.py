@@ -13,6 +13,25 @@ settings.register_profile(
 )
 settings.load_profile("isthmus")
 
+SLOWEST_FIRST = (
+    "faults",
+    "property",
+    "cli",
+    "pipeline",
+    "edges",
+    "docs",
+    "interop",
+    "embedded",
+    "fuzz",
+    "unit",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes minutes, so that no worker is left with it alone at the end."""
+    here = Path(__file__).parent
+    items.sort(key=lambda item: SLOWEST_FIRST.index(item.path.relative_to(here).parts[0]))
+
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
