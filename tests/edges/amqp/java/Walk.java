@@ -13,6 +13,7 @@ import jakarta.jms.TextMessage;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.Enumeration;
 import java.util.List;
 import org.apache.qpid.jms.JmsConnectionFactory;
 
@@ -110,9 +111,10 @@ public final class Walk {
         System.out.println("delivery " + message.getIntProperty("JMSXDeliveryCount") + " "
                 + message.getJMSRedelivered());
         List<String> names = new ArrayList<>();
-        for (Object name : Collections.list(message.getPropertyNames())) {
-            if (!name.toString().startsWith("JMS") && !name.toString().startsWith("kafka_")) {
-                names.add(name.toString());
+        for (Enumeration<?> each = message.getPropertyNames(); each.hasMoreElements();) {
+            String name = each.nextElement().toString();
+            if (!name.startsWith("JMS") && !name.startsWith("kafka_")) {
+                names.add(name);
             }
         }
         Collections.sort(names);
