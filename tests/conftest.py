@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,6 +31,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes minutes, so that no worker is left with it alone at the end."""
     here = Path(__file__).parent
     items.sort(key=lambda item: SLOWEST_FIRST.index(item.path.relative_to(here).parts[0]))
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str | bytes], Path]:
+    """Writes a configuration file."""
+
+    def write_file(content: str | bytes) -> Path:
+        path = tmp_path / "bridge.properties"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write_file
 
 
 @pytest.fixture(scope="session")

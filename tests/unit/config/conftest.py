@@ -11,18 +11,6 @@ ROUTE = "routes.r.predicate=msg.address==a\nroutes.r.dest.topic=t\n"
 
 
 @pytest.fixture
-def write(tmp_path: Path) -> Callable[[str | bytes], Path]:
-    """Writes a configuration file."""
-
-    def write_file(content: str | bytes) -> Path:
-        path = tmp_path / "bridge.properties"
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write_file
-
-
-@pytest.fixture
 def loaded(write: Callable[[str | bytes], Path]) -> Callable[..., Settings]:
     """The settings of a text."""
 
