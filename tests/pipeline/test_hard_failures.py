@@ -50,7 +50,7 @@ def test_policy_stop_says_which_message_and_what_to_do(spark: SparkSession, brid
 
     with pytest.raises(StreamingQueryException) as stopped:
         bridge.run(spark, settings)
-    failure = explain(str(stopped.value), settings, bridge.kafka, "the log")
+    failure = explain("router", str(stopped.value), settings, bridge.kafka, "the log")
 
     assert (
         str(failure)
@@ -72,7 +72,7 @@ def test_a_dead_letter_that_does_not_fit_stops_the_bridge(spark: SparkSession, b
 
     with pytest.raises(StreamingQueryException) as stopped:
         bridge.run(spark, settings)
-    failure = explain(str(stopped.value), settings, bridge.kafka, "the log")
+    failure = explain("router", str(stopped.value), settings, bridge.kafka, "the log")
 
     assert f"{bridge.name('dead')} takes 1500 (oversize)" in str(failure)
     assert f"raise max.message.bytes of {bridge.name('dead')}" in failure.remedy

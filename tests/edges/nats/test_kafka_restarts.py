@@ -13,6 +13,7 @@ from tests.edges.nats.journals import Cellar
 from tests.edges.nats.peers import bridge, peer, unique
 
 from isthmus.config.nats import NatsIntakeSettings
+from isthmus.config.settings import JournalSettings
 from isthmus.edges.contract import Letter
 from isthmus.edges.journal import EdgeJournal
 from isthmus.edges.nats.delivery import NatsDelivery
@@ -42,7 +43,7 @@ def test_every_acknowledged_message_of_a_stream_reaches_the_journal(
     nats_url: str, broker: EmbeddedKafka
 ) -> None:
     kafka, topic, stream = Kafka(broker.bootstrap_servers), unique("journal"), unique("load")
-    create_topics(kafka, [topic], 2)
+    create_topics(kafka, [topic], 3)
     acknowledged: set[int] = set()
 
     async def scenario() -> None:
@@ -60,7 +61,7 @@ def test_every_acknowledged_message_of_a_stream_reaches_the_journal(
                 info = await jetstream.consumer_info(stream, "bridge")
                 return (info.num_pending, info.num_ack_pending) == (0, 0)
 
-            journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, topic))
+            journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, JournalSettings(topic=topic)))
             source = NatsIntakeSettings(subject=stream, durable="bridge")
             intake = StreamIntake(client, journal, source, dead_letters=Cellar(), ack_wait_s=2)
             async with running(intake):
@@ -81,7 +82,7 @@ def test_every_acknowledged_message_of_a_stream_reaches_the_journal(
 
 def test_every_letter_of_an_outbox_is_in_its_stream_once(nats_url: str, broker: EmbeddedKafka) -> None:
     kafka, topic, stream = Kafka(broker.bootstrap_servers), unique("outbox"), unique("load")
-    create_topics(kafka, [topic], 2)
+    create_topics(kafka, [topic], 3)
     acknowledged: set[int] = set()
 
     async def nobody(letter: Letter, failure: SoftFailure) -> None:
