@@ -139,10 +139,15 @@ class MessageColumns:
         there = F.array_contains("names", kafka_name)
         return F.when(there, F.coalesce(self._raw_header(kafka_name), F.lit(b"")))
 
-    @property
-    def types(self) -> Column:
-        """The text of ``jms.types``; null where every header is a string."""
-        return self._raw_header(layout.TYPES).cast("string")
+    def types(self, name: str) -> Column:
+        """The text of ``jms.types``; null where that says nothing of a header, by its canonical name.
+
+        It is about headers ``jms.<name>``: one of another topic that has only a name of its own is a string.
+        """
+        types = self._raw_header(layout.TYPES).cast("string")
+        if not self._other_topics:
+            return types
+        return F.when(F.array_contains("names", layout.HEADER_PREFIX + name), types)
 
     @property
     def op(self) -> Column:

@@ -250,7 +250,8 @@ def _checks(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]:
         return (
             F.when(value.isNull(), f"no header {name}")
             .when(
-                routing.is_opaque(name, value, message.types), f"header {name} is neither text nor a number"
+                routing.is_opaque(name, value, message.types(name)),
+                f"header {name} is neither text nor a number",
             )
             .when(F.octet_length(value) == 0, f"header {name} is empty")
         )

@@ -265,7 +265,7 @@ class _Reader:
         if self._polls:
             self._poll()
         open_before = len(self._open)
-        if not self._polls:
+        if not self._polls and not self._ended:
             self._rest()
         self._catch_up()
         if len(self._open) < open_before:
