@@ -6,6 +6,8 @@ BIN     := $(VENV)/bin
 UV      := $(BIN)/uv
 # The certificates that the machine trusts: behind a company's proxy they are not those that uv brings.
 export UV_SYSTEM_CERTS ?= 1
+# Compiling everything again for each process that a test starts would take longer than most tests.
+export PYTHONDONTWRITEBYTECODE :=
 FILE    ?= examples/quickstart.properties
 NAME    ?= router
 

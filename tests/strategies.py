@@ -82,7 +82,7 @@ def messages(draw: st.DrawFn) -> Message:
     spans = draw(st.lists(st.tuples(st.integers(0, len(value)), st.integers(0, len(value))), max_size=3))
     inside = tuple(Span(start, min(length, len(value) - start)) for start, length in spans)
     return Message(
-        id=draw(texts),
+        id=draw(texts).replace(layout.SEPARATOR, ""),
         address=draw(st.sampled_from(ADDRESSES)),
         protocol=draw(st.sampled_from(["amqp", "nats", "mq"])),
         value=value,
