@@ -10,14 +10,33 @@ as handed over when the system has said so. After a crash letters may come again
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from isthmus.errors import IsthmusError, SoftFailure
 from isthmus.journal.layout import Entry, Record
+from isthmus.message import Message
 
 
 class Unreachable(IsthmusError):
     """The other system cannot be reached at the moment. Nothing was settled: try again later."""
+
+
+class DeadLetters(Protocol):
+    """Where a message goes that an intake can never handle. It is settled once this returns."""
+
+    async def __call__(self, message: Message, failure: SoftFailure) -> None:
+        """Keep the message, with what is wrong with it."""
+        ...
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went one way since the start."""
+
+    messages: int = 0
+    bytes: int = 0
+    dead_letters: int = 0
 
 
 class Journal(Protocol):

@@ -19,11 +19,10 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from isthmus.codecs.bridge_message import BridgeMessage, Property, PropertyType
-from isthmus.edges.contract import Letter
+from isthmus.edges.contract import Letter, Traffic
 from isthmus.edges.mq.bridge import from_bridge
 from isthmus.edges.mq.client import MqClient
 from isthmus.edges.mq.descriptor import MQMT_REQUEST, MQPER_NOT_PERSISTENT
-from isthmus.edges.mq.intake import Traffic
 from isthmus.edges.mq.names import STABLE_ID
 from isthmus.edges.mq.port import (
     Connection,

@@ -16,11 +16,10 @@ import logging
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from isthmus.config.mq import MqIntakeSettings
-from isthmus.edges.contract import Journal, Unreachable
+from isthmus.edges.contract import DeadLetters, Journal, Traffic, Unreachable
 from isthmus.edges.mq.client import MqClient, refused
 from isthmus.edges.mq.port import Connection, MqError, MqMessage, QueueManager, QueueTarget, Source
 from isthmus.edges.mq.replies import ReplyMap
@@ -37,23 +36,6 @@ UNIT_BYTES: Final = 8 * 1024 * 1024
 """No more messages are got once a unit of work has so many bytes."""
 DEFAULT_THRESHOLD: Final = 5
 LONGEST_PAUSE_S: Final = 5.0
-
-
-class DeadLetters(Protocol):
-    """Where a message goes that can never be handled. MQ's copy goes once this returns."""
-
-    async def __call__(self, message: Message, failure: SoftFailure) -> None:
-        """Keep the message, with what is wrong with it."""
-        ...
-
-
-@dataclass(slots=True)
-class Traffic:
-    """What went one way since the start."""
-
-    messages: int = 0
-    bytes: int = 0
-    dead_letters: int = 0
 
 
 class MqIntake:

@@ -22,11 +22,10 @@ import nats.errors
 from nats.aio.client import Client
 
 from isthmus.config.nats_values import CORE, INBOX, JETSTREAM
-from isthmus.edges.contract import Letter, Unreachable
+from isthmus.edges.contract import Letter, Traffic, Unreachable
 from isthmus.edges.nats.client import NatsClient
 from isthmus.edges.nats.publishing import NO_STREAM, Batch, Lines, Refusal, StreamPublisher
 from isthmus.edges.nats.streams import ensure_stream
-from isthmus.edges.nats.taking import Traffic
 from isthmus.edges.nats.translate import Outgoing, ToNats, to_nats
 from isthmus.errors import ConversionFailure, OversizeFailure, SoftFailure
 from isthmus.journal import layout

@@ -24,10 +24,10 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from isthmus.config.nats import NatsIntakeSettings
-from isthmus.edges.contract import Journal, Unreachable
+from isthmus.edges.contract import DeadLetters, Journal, Traffic, Unreachable
 from isthmus.edges.nats.client import NatsClient
 from isthmus.edges.nats.streams import ACK_WAIT_S, ensure_consumer
-from isthmus.edges.nats.taking import DeadLetters, Taking, Traffic
+from isthmus.edges.nats.taking import Taking
 from isthmus.edges.nats.translate import Arrived, FromNats, from_nats
 from isthmus.edges.running import end_if_cancelled
 from isthmus.errors import HardFailure, RedeliveryFailure, SoftFailure

@@ -9,31 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from isthmus.edges.contract import Journal
+from isthmus.edges.contract import DeadLetters, Journal, Traffic
 from isthmus.errors import IsthmusError, SoftFailure
 from isthmus.journal.layout import Entry, Op
 from isthmus.message import Message
-
-
-class DeadLetters(Protocol):
-    """Where a message goes that can never be handled. It is settled once this returns."""
-
-    async def __call__(self, message: Message, failure: SoftFailure) -> None:
-        """Keep the message, with what is wrong with it."""
-        ...
-
-
-@dataclass(slots=True)
-class Traffic:
-    """What went one way since the start."""
-
-    messages: int = 0
-    bytes: int = 0
-    dead_letters: int = 0
-
 
 Settle = Callable[[], None]
 Decided = Callable[[IsthmusError | None], None]

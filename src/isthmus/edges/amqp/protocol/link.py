@@ -7,6 +7,7 @@ fetched, so that any number of grants in between costs one.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
 from isthmus.codecs.amqp import UByte, UInt, encode_value
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 MAX_TAG_BYTES: Final = 32
 
 
-class Link:
+class Link(ABC):
     """What both kinds have in common. ``context`` is the application's, to hang its own state on."""
 
     role: bool
@@ -126,9 +127,9 @@ class Link:
         self.session.write(Detach(self.handle, closed, error))
         self.session.forget(self)
 
+    @abstractmethod
     def on_flow(self, flow: Flow, events: list[Event]) -> None:
         """Take the peer's flow for this link."""
-        raise NotImplementedError
 
 
 class Receiver(Link):

@@ -13,16 +13,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from isthmus.config.brokers import Node
 from isthmus.edges.amqp.ports import BatchJournal
 from isthmus.edges.amqp.remote.client import AmqpClient
 from isthmus.edges.amqp.remote.connection import BrokerConnection
 from isthmus.edges.amqp.remote.sources import BrokerSource
-from isthmus.errors import SoftFailure
-from isthmus.message import Message
+from isthmus.edges.contract import DeadLetters, Traffic
 
 log = logging.getLogger(__name__)
 
@@ -30,23 +28,6 @@ FINISH_S: Final = 10.0
 """How long an intake that ends waits for the journal."""
 MAX_BYTES: Final = 64 * 2**20
 """How many bytes of messages may be under way before the broker is not listened to."""
-
-
-class DeadLetters(Protocol):
-    """Where a message goes that can never be handled. It is settled once this returns."""
-
-    async def __call__(self, message: Message, failure: SoftFailure) -> None:
-        """Keep the message, with what is wrong with it."""
-        ...
-
-
-@dataclass(slots=True)
-class Traffic:
-    """What was taken since the start."""
-
-    messages: int = 0
-    bytes: int = 0
-    dead_letters: int = 0
 
 
 class AmqpIntake:
