@@ -15,7 +15,7 @@ NAME    ?= router
 help: ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(VENV)/.installed $(VENV)/.jars ## install everything that is needed
+setup: $(VENV)/.installed $(VENV)/.jars $(VENV)/.classes ## install everything that is needed
 
 $(UV):
 	$(PYTHON) -m venv $(VENV)
@@ -33,6 +33,10 @@ $(VENV)/.peers: requirements-peers.lock $(VENV)/.installed
 
 $(VENV)/.jars: $(VENV)/.installed src/isthmus/embedded/ivy.xml
 	$(BIN)/python -m isthmus.embedded.jars spark broker
+	@touch $@
+
+$(VENV)/.classes: $(VENV)/.jars
+	$(BIN)/python -m isthmus.pipeline.record_classes
 	@touch $@
 
 run: setup ## run a bridge on an embedded Kafka (FILE=...)

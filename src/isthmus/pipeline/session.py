@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -19,6 +20,8 @@ from pyspark.sql import SparkSession
 
 from isthmus.config.settings import PipelineSettings
 from isthmus.embedded import jars
+from isthmus.embedded.class_archive import ClassArchive
+from isthmus.embedded.java import java_command
 from isthmus.errors import HardFailure
 
 # ParallelGC moves 13 % more records than G1: batches are garbage all at once. And the router's plan becomes
@@ -32,7 +35,6 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
     defaults = {
         "spark.app.name": name,
         "spark.master": _with_slots(settings.master, tasks),
-        "spark.jars": ",".join(map(str, jars.files("spark"))),
         "spark.driver.extraJavaOptions": f"{_JVM} -Dlog4j2.configurationFile={logging} "
         f"-Disthmus.log.dir={log_dir} -Dderby.stream.error.file=/dev/null",
         "spark.executor.extraJavaOptions": _JVM,
@@ -47,15 +49,31 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|ssl[.]key",
     }
     if settings.master.startswith("local"):
-        # Driver and executor are one process: nobody else has to reach it.
-        defaults |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+        # Driver and executor are one process: nobody else has to reach it, or needs its jars.
+        defaults |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.extraClassPath": jars.classpath("spark"),
+            "spark.driver.defaultJavaOptions": " ".join(class_archive(log_dir).reading()),
+        }
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Spark would take the first python3 that it finds, which need not have this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    else:
+        defaults["spark.jars"] = ",".join(map(str, jars.files("spark")))
     log_dir.mkdir(parents=True, exist_ok=True)
     options = defaults | dict(settings.spark)
     _launch(options, log_dir / "spark.out")
     return SparkSession.Builder().config(map=dict(options)).getOrCreate()
+
+
+def class_archive(run_folder: Path) -> ClassArchive:
+    """The classes that Spark loads, archived. It belongs to this Python's Spark, and goes with it.
+
+    ``python -m isthmus.pipeline.record_classes`` records it.
+    """
+    classpath = [*jars.files("spark"), *sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))]
+    return ClassArchive(java_command(), classpath, run_folder, shelf=Path(sys.prefix) / "isthmus")
 
 
 def _launch(options: Mapping[str, str], output: Path) -> None:

@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 POLL_S: Final = 0.1
 """How long one look for records takes, and so how late a settlement may be seen."""
 COMMIT_S: Final = 0.1
+LAST_COMMIT_S: Final = 5.0
+"""How long the last commit of a receiver is tried: what it does not get in is delivered again."""
 IDLE_S: Final = 1.0
 """How long nothing is wanted before the consumer pauses, which throws away what it has fetched ahead."""
 BATCH: Final = 500
@@ -182,7 +184,9 @@ class GroupSupply:
             self._finish()
 
     def _finish(self) -> None:
-        self._commit(retry=False)
+        give_up_at = time.monotonic() + LAST_COMMIT_S
+        while not self._commit(retry=False) and self._reading.places and time.monotonic() < give_up_at:
+            time.sleep(POLL_S)
         try:
             self._consumer.close()  # calls _on_revoke
         except KafkaException as error:
