@@ -42,6 +42,8 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
+        # Where in the code each of a plan's columns was made would be told with five more calls for each.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Base64 in JSON is one line.
         "spark.sql.chunkBase64String.enabled": "false",
         # Spark's own pattern, and what Kafka's options call their secrets.
