@@ -171,6 +171,8 @@ def _begin(kafka: Kafka, task: Task, batch: int, first: Placed) -> _Writer | Non
 def _new_writer(kafka: Kafka, task: Task, topic: str) -> _Writer:
     options = {**_options(kafka, topic), **_TRANSACTIONAL, "transactional.id": task.transactional_id}
     producer = Producer(options, logger=QUIET)
+    # Without a connection Kafka's client would look for its coordinator in vain, and again in half a second.
+    producer.list_topics(task.markers, timeout=TIMEOUT_S)
     # Ends what an earlier attempt has left open, so that its marker is there or never will be.
     _retried(producer.init_transactions)
     return _Writer(producer, task.query_id, _last_batch(kafka, task))

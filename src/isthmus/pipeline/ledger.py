@@ -32,7 +32,7 @@ from isthmus.ledger.transactions import OUTCOMES, RECORDS
 from isthmus.pipeline.clock import prepare_clock
 from isthmus.pipeline.exactly_once import prepare_markers
 from isthmus.pipeline.ledger_tasks import CHUNK, SHARD_CHUNK, LedgerProcessor, Packer, UpdateWriter
-from isthmus.pipeline.publish import SOURCE_DEFAULTS
+from isthmus.pipeline.publish import BATCH_SOURCE, SOURCE_DEFAULTS
 
 NAME = "ledger"
 
@@ -129,7 +129,7 @@ def ledger_writer(
 
 
 def _read_journal(spark: SparkSession, kafka: Kafka, plan: LedgerPlan) -> DataFrame:
-    options = SOURCE_DEFAULTS | kafka.java_options()
+    options = SOURCE_DEFAULTS | BATCH_SOURCE | kafka.java_options()
     return (
         spark.readStream.format("kafka")
         .option("subscribe", f"{plan.journal_topic},{plan.clock_topic}")

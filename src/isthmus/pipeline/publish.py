@@ -21,6 +21,11 @@ SOURCE_DEFAULTS = {
     # A message of a transaction that was rolled back was never sent.
     "isolation.level": "read_committed",
 }
+BATCH_SOURCE = {
+    # A batch ends where its topics ended when it began. Where that is behind the mark of a transaction, which
+    # is no record, the reader asks for one that is not there yet, and would wait half a second for it.
+    "fetch.max.wait.ms": "10",
+}
 
 SINK_DEFAULTS = {
     # Larger batches than Kafka's 16 KiB, and a moment to fill them: fewer requests for the same records.
@@ -32,8 +37,11 @@ REAL_TIME_SINK = {"linger.ms": "1"}
 """In real time no message waits for others."""
 
 
-def read_topics(spark: SparkSession, kafka: Kafka, topics: tuple[str, ...]) -> DataFrame:
+def read_topics(
+    spark: SparkSession, kafka: Kafka, topics: tuple[str, ...], *, real_time: bool = False
+) -> DataFrame:
     """What is and comes in the topics, from their beginning."""
+    defaults = SOURCE_DEFAULTS | ({} if real_time else BATCH_SOURCE)
     reader = (
         spark.readStream.format("kafka")
         .option("subscribe", ",".join(topics))
@@ -42,7 +50,7 @@ def read_topics(spark: SparkSession, kafka: Kafka, topics: tuple[str, ...]) -> D
         # Records that are gone before they were read must be known of, not passed over.
         .option("failOnDataLoss", "true")
     )
-    return reader.options(**_prefixed(SOURCE_DEFAULTS | kafka.java_options())).load()
+    return reader.options(**_prefixed(defaults | kafka.java_options())).load()
 
 
 def start_router(
@@ -51,7 +59,7 @@ def start_router(
     """Start routing, from where the checkpoint says."""
     topics = (plan.journal_topic, *plan.source_topics)
     real_time = settings.mode == "real-time" and not any(route.has_own_converter for route in plan.routes)
-    records = route(read_topics(spark, kafka, topics), plan)
+    records = route(read_topics(spark, kafka, topics, real_time=real_time), plan)
     writer = kafka_sink(records, kafka, plan, checkpoint, real_time=real_time)
     if real_time:
         # PySpark takes this argument; its annotations do not know it yet.

@@ -57,6 +57,10 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.extraClassPath": jars.classpath("spark"),
             "spark.driver.defaultJavaOptions": " ".join(class_archive(log_dir).reading()),
+            # The other way to rename a file on this machine starts a process for it, a dozen in every batch.
+            "spark.sql.streaming.checkpointFileManagerClass": (
+                "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+            ),
         }
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Spark would take the first python3 that it finds, which need not have this package.
