@@ -39,6 +39,7 @@ _TRANSACTIONAL = {
     # One that died with its process keeps readers waiting for so long, unless its task is tried again.
     "transaction.timeout.ms": 300_000,
 }
+_CONNECTED_S = 0.1
 _RECENT = 64
 """How many places before its end to look for a topic's last marker before looking through all of it."""
 
@@ -171,8 +172,10 @@ def _begin(kafka: Kafka, task: Task, batch: int, first: Placed) -> _Writer | Non
 def _new_writer(kafka: Kafka, task: Task, topic: str) -> _Writer:
     options = {**_options(kafka, topic), **_TRANSACTIONAL, "transactional.id": task.transactional_id}
     producer = Producer(options, logger=QUIET)
-    # Without a connection Kafka's client would look for its coordinator in vain, and again in half a second.
+    # While it still connects, Kafka's client would look for its coordinator in vain, and half a second later
+    # again.
     producer.list_topics(task.markers, timeout=TIMEOUT_S)
+    producer.poll(_CONNECTED_S)
     # Ends what an earlier attempt has left open, so that its marker is there or never will be.
     _retried(producer.init_transactions)
     return _Writer(producer, task.query_id, _last_batch(kafka, task))

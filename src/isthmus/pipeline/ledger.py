@@ -15,6 +15,8 @@ same way; what of it had been written is not written again.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -117,7 +119,9 @@ def ledger_writer(
             plan.markers_topic,
             batch,
         )
-        chunks.mapInArrow(writer, "committed long, removed long").collect()
+        with _processes_of_their_own(session):
+            written = chunks.mapInArrow(writer, "committed long, removed long")
+        written.collect()
 
     return (
         decide(rows, plan, time_mode)
@@ -126,6 +130,21 @@ def ledger_writer(
         .option("checkpointLocation", checkpoint)
         .foreachBatch(write)
     )
+
+
+@contextmanager
+def _processes_of_their_own(spark: SparkSession) -> Iterator[None]:
+    """What is planned in the block gets Python processes apart from those of other tasks.
+
+    Spark gives a task any that has nothing to do, of those with its environment. A writer that moves to
+    another process has to begin anew there, so the fewer there are, the better.
+    """
+    environment = spark.sparkContext.environment
+    environment["ISTHMUS_TASKS"] = "writers"
+    try:
+        yield
+    finally:
+        del environment["ISTHMUS_TASKS"]
 
 
 def _read_journal(spark: SparkSession, kafka: Kafka, plan: LedgerPlan) -> DataFrame:
