@@ -64,7 +64,7 @@ class LedgerPlan:
     places: Places
     timeout_ms: int
     """After so long without outcome a transaction is rolled back."""
-    interval_ms: int = 500
+    interval_ms: int = 100
     """How often a batch begins."""
     max_records_per_batch: int = 500_000
     """So that a long backlog does not become one batch, which would have to fit in memory."""
