@@ -57,3 +57,13 @@ def test_a_java_that_shares_no_classes_is_not_told_to_record(tmp_path: Path, jar
     java.write_text("#!/bin/sh\n[ $1 != -Xshare:on ]\n")
     java.chmod(0o755)
     assert ClassArchive(java, [jar], tmp_path).reading_or_recording() == []
+
+
+def test_an_archive_may_be_kept_elsewhere_and_by_a_java_that_ended_by_itself(
+    tmp_path: Path, jar: Path
+) -> None:
+    shelf = tmp_path / "shelf"
+    record(ClassArchive(java_command(), [jar], tmp_path, shelf=shelf), 0)
+    assert ClassArchive(java_command(), [jar], tmp_path, shelf=shelf).is_recorded
+    assert [each.suffix for each in shelf.iterdir()] == [".jsa"]
+    assert not ClassArchive(java_command(), [jar], tmp_path).is_recorded

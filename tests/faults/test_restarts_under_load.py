@@ -114,12 +114,14 @@ class Load:
     def __init__(self, client: Client, name: str) -> None:
         self.acknowledged: set[bytes] = set()
         self.arrived: set[bytes] = set()
+        self.over = False
+        """Whether to end. To cancel is not enough: Python 3.11 loses it where an answer comes at that moment."""
         self._jetstream: JetStreamContext = client.jetstream(timeout=1)
         self._name = name
 
     async def send(self) -> None:
         number = 0
-        while True:
+        while not self.over:
             body = f"{self._name} {number}".encode()
             with contextlib.suppress(nats.errors.Error, nats.js.errors.Error, TimeoutError):
                 await self._jetstream.publish(f"in.{self._name}", body)
@@ -129,7 +131,7 @@ class Load:
 
     async def collect(self) -> None:
         reader = await self._jetstream.pull_subscribe("out", durable=self._name)
-        while True:
+        while not (self.over and self.acknowledged <= self.arrived):
             with contextlib.suppress(nats.errors.Error, nats.js.errors.Error, TimeoutError):
                 for message in await reader.fetch(500, timeout=1):
                     if message.data.startswith(self._name.encode()):
@@ -151,14 +153,12 @@ async def load(url: str, name: str) -> AsyncIterator[Load]:
     sending, collecting = asyncio.create_task(flow.send()), asyncio.create_task(flow.collect())
     try:
         yield flow
-        sending.cancel()
-        await eventually(lambda: flow.acknowledged <= flow.arrived, timeout_s=60)
+        flow.over = True
+        await asyncio.wait_for(asyncio.gather(sending, collecting), 60)
     finally:
         for task in (sending, collecting):
             task.cancel()
-        ended = await asyncio.gather(sending, collecting, return_exceptions=True)
         await client.close()
-    assert all(isinstance(each, asyncio.CancelledError) for each in ended), ended
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from isthmus.pipeline.session import class_archive
+
+
+def test_spark_runs_on_the_archive_of_its_classes(spark: SparkSession, tmp_path: Path) -> None:
+    archive = class_archive(tmp_path)
+    if not archive.is_recorded:
+        pytest.skip("no archive of Spark's classes: this Java records none")
+    runtime = spark._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean()  # type: ignore[union-attr]
+    assert set(archive.reading()) <= set(runtime.getInputArguments())
+    loaded = spark._jvm.java.lang.Class.forName("org.apache.spark.sql.kafka010.KafkaSourceProvider")  # type: ignore[union-attr]
+    assert loaded.getClassLoader().equals(spark._jvm.java.lang.ClassLoader.getSystemClassLoader())  # type: ignore[union-attr]
