@@ -11,6 +11,9 @@ export PYTHONDONTWRITEBYTECODE :=
 FILE    ?= examples/quickstart.properties
 NAME    ?= router
 
+# What costs a millisecond for each of thousands of tests. `make test` does without none of it.
+IN_HASTE := --capture sys -p no:cacheprovider -p no:faulthandler -p no:unraisableexception -p no:threadexception
+
 .PHONY: help setup run demo test unit lint types bench fuzz docs lock clean
 help: ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,10 +49,10 @@ demo: setup ## 10,000 messages over three routes, poison among them, and where e
 	$(BIN)/python examples/demo.py
 
 test: setup $(VENV)/.peers lint types ## everything that must hold
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
-unit: $(VENV)/.installed ## the tests that need no Spark and no network: seconds
-	$(BIN)/pytest --numprocesses 2 tests/unit
+unit: $(VENV)/.installed ## the tests that need no Spark, no network and no generated examples: seconds
+	$(BIN)/pytest --numprocesses 2 --quiet -m "not hypothesis" $(IN_HASTE) tests/unit
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .

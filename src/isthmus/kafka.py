@@ -12,7 +12,7 @@ import time
 from collections.abc import Collection, Generator, Iterator, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -40,6 +40,14 @@ from isthmus.errors import ConfigError, HardFailure, Outage
 
 REQUEST_TIMEOUT_S = 10
 """How long one question to Kafka may take. Its own default is a minute: too long for a person to wait."""
+
+RECOVERING: Final = {
+    "socket.timeout.ms": 10_000,
+    "session.timeout.ms": 10_000,
+    "topic.metadata.refresh.interval.ms": 10_000,
+}
+"""For members of groups: how long they wait for an answer that was lost with a broker, are missed when they
+are gone, and believe what a broker that has just started said of a topic. Kafka's own are 45 s to 5 min."""
 
 QUIET = logging.getLogger("isthmus.kafka.client")
 """What clients log: each failed attempt to connect, among others. What matters comes as an exception."""

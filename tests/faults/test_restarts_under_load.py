@@ -115,7 +115,7 @@ class Load:
         self.acknowledged: set[bytes] = set()
         self.arrived: set[bytes] = set()
         self.over = False
-        """Whether to end. To cancel is not enough: Python 3.11 loses it where an answer comes at that moment."""
+        """Whether to end. Python 3.11 may lose a cancellation when an answer comes at that moment."""
         self._jetstream: JetStreamContext = client.jetstream(timeout=1)
         self._name = name
 

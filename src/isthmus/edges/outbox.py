@@ -30,7 +30,7 @@ from isthmus.edges.running import end_if_cancelled
 from isthmus.errors import DecodeError, HardFailure, SoftFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import KafkaHeaders, Record
-from isthmus.kafka import QUIET, Kafka
+from isthmus.kafka import QUIET, RECOVERING, Kafka
 
 log = logging.getLogger(__name__)
 
@@ -190,6 +190,7 @@ class Outbox:
     def _open(self) -> Consumer:
         consumer = Consumer(
             {
+                **RECOVERING,
                 **self._kafka.python_options(),
                 "group.id": self._group,
                 "enable.auto.commit": False,

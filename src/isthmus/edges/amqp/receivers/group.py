@@ -29,7 +29,7 @@ from isthmus.edges.amqp.receivers.supply import (
     Taken,
     Verdict,
 )
-from isthmus.kafka import QUIET, Kafka
+from isthmus.kafka import QUIET, RECOVERING, Kafka
 
 log = logging.getLogger(__name__)
 
@@ -153,6 +153,7 @@ class GroupSupply:
         try:
             self._consumer = Consumer(
                 {
+                    **RECOVERING,
                     **self._kafka.python_options(),
                     "group.id": reading.group,
                     "enable.auto.commit": False,
