@@ -1,4 +1,4 @@
-"""Records the classes that Spark loads for a bridge, so that every later start takes a third less time.
+"""Records the classes that Spark loads for a bridge, so that every later start is some seconds shorter.
 
 ``python -m isthmus.pipeline.record_classes``: takes a message through the router on an embedded Kafka. That
 takes less than a minute, once for an installation; where there is an archive already, no time.
