@@ -149,8 +149,14 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
     All that it says is read to the end: else its pipe outlives it, and the loop.
     """
+    if process.stdin is not None:
+        process.stdin.close()  # `communicate` does so only from Python 3.12 on
     try:
         await asyncio.wait_for(process.communicate(), STOP_S)
     except TimeoutError:
         process.kill()
         await process.communicate()
+    finally:
+        # The loop may have but this turn left to let go of the pipes.
+        process._transport.close()  # type: ignore[attr-defined]
+        await asyncio.sleep(0)
