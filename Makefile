@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 FILE    ?= examples/quickstart.properties
 NAME    ?= router
 
-# What costs a millisecond for each of thousands of tests. `make test` does without none of it.
+# What costs a millisecond for each of thousands of tests. `make test` has all of it.
 IN_HASTE := --capture sys -p no:cacheprovider -p no:faulthandler -p no:unraisableexception -p no:threadexception
 
 .PHONY: help setup run demo test unit lint types bench fuzz docs lock clean
