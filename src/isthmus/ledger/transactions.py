@@ -17,26 +17,19 @@ goes by the clock on the wall.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import msgspec
 
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import Op
 from isthmus.journal.places import Places
-from isthmus.ledger.events import CHUNK_BYTES, PER_UPDATE_BYTES, SEPARATOR, Event, Update, pack
+from isthmus.ledger import pages
+from isthmus.ledger.events import CHUNK_BYTES, PER_UPDATE_BYTES, SEPARATOR, Event, Update
+from isthmus.ledger.pages import PAGE_BYTES, Held, Pages
 from isthmus.ledger.state import Chunks, Remembered, joined
 
 DECIDED = 10_000
 """How many decided transactions a partition remembers, for records of theirs that come late or twice."""
-
-
-class Held(NamedTuple):
-    """A record of a transaction without outcome."""
-
-    key: bytes
-    """What to write a tombstone for; empty if that would remove the message that the record is about."""
-    record: bytes
 
 
 class Transaction(msgspec.Struct, array_like=True):
@@ -47,8 +40,8 @@ class Transaction(msgspec.Struct, array_like=True):
     since_ms: int
     next_place: int = 0
     """How many records are held, without a gap."""
-    chunks: int = 0
-    """How many chunks of them are kept."""
+    pages: list[int] = []
+    """Where they are kept, in order; see `isthmus.ledger.pages`."""
     prepared: bool = False
     committing: bool = False
     """Whether its COMMIT has come, and waits for records."""
@@ -77,9 +70,7 @@ class Summary(msgspec.Struct, array_like=True):
     """The time of the youngest record."""
     seen_ms: int = 0
     """When, by the clock on the wall, the partition last had a record."""
-
-
-_held_decoder = msgspec.msgpack.Decoder(list[Held])
+    pages: pages.Summary = msgspec.field(default_factory=pages.Summary)
 
 
 class Transactions:
@@ -100,7 +91,7 @@ class Transactions:
         self._decided = Remembered(DECIDED, summary.decided)
         self._clock_ms = summary.clock_ms
         self._seen_ms = summary.seen_ms
-        self._chunks = chunks
+        self._pages = Pages(summary.pages, chunks)
         self._places = places
         self._now_ms = now_ms
         self._timeout_ms = timeout_ms
@@ -131,9 +122,23 @@ class Transactions:
 
     def save(self) -> Summary:
         """Keep what is held, and say the rest."""
-        for name in list(self._fresh):
-            self._keep(self._open[name])
-        return Summary(list(self._open.values()), self._decided.save(), self._clock_ms, self._seen_ms)
+        together: list[Transaction] = []
+        size = 0
+        for name, fresh_bytes in list(self._fresh_bytes.items()):
+            together.append(self._open[name])
+            size += fresh_bytes
+            if size >= PAGE_BYTES:
+                self._keep(together)
+                together, size = [], 0
+        if together:
+            self._keep(together)
+        return Summary(
+            list(self._open.values()),
+            self._decided.save(),
+            self._clock_ms,
+            self._seen_ms,
+            self._pages.save(),
+        )
 
     def _hold(self, event: Event) -> Iterable[Update]:
         held = Held(_removable(event), event.record)
@@ -185,13 +190,13 @@ class Transactions:
         size = self._fresh_bytes.get(name, 0) + len(held.record) + PER_UPDATE_BYTES
         self._fresh_bytes[name] = size
         if size >= CHUNK_BYTES:
-            self._keep(transaction)
+            self._keep([transaction])
 
-    def _keep(self, transaction: Transaction) -> None:
-        fresh = self._fresh.pop(transaction.name)
-        del self._fresh_bytes[transaction.name]
-        self._chunks.put(joined(transaction.name), transaction.chunks, pack(fresh))
-        transaction.chunks += 1
+    def _keep(self, together: Iterable[Transaction]) -> None:
+        number = self._pages.put({joined(each.name): self._fresh.pop(each.name) for each in together})
+        for transaction in together:
+            transaction.pages.append(number)
+            del self._fresh_bytes[transaction.name]
 
     def _commit(self, transaction: Transaction) -> Iterator[Update]:
         self._decide(transaction)
@@ -214,17 +219,15 @@ class Transactions:
         self._decided.add(joined(transaction.name).encode())
 
     def _release(self, transaction: Transaction) -> Iterator[Held]:
-        """All that the transaction holds, in order, chunk by chunk; it is kept no longer."""
-        name = joined(transaction.name)
-        for number in range(transaction.chunks):
-            piece = self._chunks.get(name, number)
-            if piece is None:
+        """All that the transaction holds, in order, page by page; it is kept no longer."""
+        for number in transaction.pages:
+            held = self._pages.take(number, joined(transaction.name))
+            if held is None:
                 raise HardFailure(
                     f"the ledger's state has lost records of transaction {transaction.id}",
                     remedy="put the checkpoint back from a copy; without one, move it away and start anew",
                 )
-            self._chunks.remove(name, number)
-            yield from _held_decoder.decode(piece)
+            yield from held
         self._fresh_bytes.pop(transaction.name, None)
         yield from self._fresh.pop(transaction.name, ())
         yield from transaction.ahead.values()
