@@ -14,6 +14,7 @@ from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import msgspec
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -48,6 +49,9 @@ RECOVERING: Final = {
 }
 """For members of groups: how long they wait for an answer that was lost with a broker, are missed when they
 are gone, and believe what a broker that has just started said of a topic. Kafka's own are 45 s to 5 min."""
+
+LOOK_S: Final = 5
+"""How often a client is asked which brokers it knows."""
 
 QUIET = logging.getLogger("isthmus.kafka.client")
 """What clients log: each failed attempt to connect, among others. What matters comes as an exception."""
@@ -113,6 +117,41 @@ class Kafka:
         except KafkaException:
             return False
         return True
+
+
+class BrokersLost(KafkaException):
+    """A client knows no broker any more, and never will again: only another client finds Kafka.
+
+    Kafka's client for C forgets a broker that Kafka does not name. One that is about to stop names nobody,
+    itself included, and if the connection ends in that moment there is nobody left to ask.
+    """
+
+
+class _Broker(msgspec.Struct):
+    source: str
+
+
+class _Statistics(msgspec.Struct):
+    brokers: dict[str, _Broker]
+
+
+_statistics_decoder = msgspec.json.Decoder(_Statistics)
+
+
+def watching_brokers() -> dict[str, Any]:
+    """Options for one client that is to last: `BrokersLost` comes out of its ``poll`` if it is useless."""
+    looks_without = 0
+
+    def look(statistics: str) -> None:
+        nonlocal looks_without
+        known = _statistics_decoder.decode(statistics).brokers.values()
+        looks_without = (
+            0 if any(each.source in ("configured", "learned") for each in known) else looks_without + 1
+        )
+        if looks_without > 1:  # once may be while it finds new ones
+            raise BrokersLost(KafkaError(KafkaError._ALL_BROKERS_DOWN, "the client has lost its brokers"))
+
+    return {"statistics.interval.ms": LOOK_S * 1000, "stats_cb": look}
 
 
 def _credentials(jaas: str) -> dict[str, str]:

@@ -95,26 +95,26 @@ class EdgeDeadLetters:
         def delivered(error: KafkaError | None, _: Delivered) -> None:
             outcomes.append(error)
 
-        if self._producer is None:
-            # The topic has the say on what is too large, not the client.
-            options = {
-                **self._kafka.python_options(),
-                "enable.idempotence": True,
-                "message.max.bytes": 1_000_000_000,
-            }
-            self._producer = Producer(options, logger=QUIET)
+        # The topic has the say on what is too large, not the client.
+        options = {
+            **self._kafka.python_options(),
+            "enable.idempotence": True,
+            "message.max.bytes": 1_000_000_000,
+        }
+        producer = self._producer = self._producer or Producer(options, logger=QUIET)
         problem = "Kafka does not answer"
         try:
-            self._producer.produce(
+            producer.produce(
                 topic, key=record.key, value=record.value, headers=list(record.headers), on_delivery=delivered
             )
-            self._producer.flush(WRITE_TIMEOUT_S)
+            producer.flush(WRITE_TIMEOUT_S)
             if outcomes == [None]:
                 return
             if outcomes and outcomes[0] is not None:
                 problem = outcomes[0].str()
         except KafkaException as error:
             problem = error.args[0].str()
+        self._producer = None  # it may be one that has lost its brokers for ever
         raise HardFailure(
             f"a dead letter cannot be written to {topic}: {problem}",
             remedy="check that the topic exists, may be written, and takes records of this size",

@@ -30,7 +30,7 @@ from isthmus.edges.running import end_if_cancelled
 from isthmus.errors import DecodeError, HardFailure, SoftFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import KafkaHeaders, Record
-from isthmus.kafka import QUIET, RECOVERING, Kafka
+from isthmus.kafka import QUIET, RECOVERING, BrokersLost, Kafka, watching_brokers
 
 log = logging.getLogger(__name__)
 
@@ -117,23 +117,29 @@ class Outbox:
         """Deliver until cancelled. Raises `HardFailure` when the topic may not be read."""
         # Kafka's client is used by one thread, and blocks that one only.
         with ThreadPoolExecutor(1, thread_name_prefix=f"outbox-{self._topic}") as thread:
+            while True:
+                try:
+                    await self._run_in(thread)
+                except BrokersLost:
+                    log.warning("%s: Kafka's client has lost its brokers and is replaced", self._topic)
 
-            async def apart(work: Callable[[], T]) -> T:
-                return await asyncio.get_running_loop().run_in_executor(thread, work)
+    async def _run_in(self, thread: ThreadPoolExecutor) -> None:
+        """Deliver, as one member of the group."""
 
-            consumer = await apart(self._open)
-            try:
-                while True:
-                    end_if_cancelled()
-                    if messages := await apart(lambda: self._read(consumer)):
-                        await self._hand_over(messages, lambda: apart(lambda: self._keep_alive(consumer)))
-                        if self._paused:
-                            await apart(lambda: self._resume(consumer))
-            finally:
-                # Not `apart`: whoever cancels may do so again, and the commits must be made.
-                await asyncio.shield(
-                    asyncio.get_running_loop().run_in_executor(thread, self._close, consumer)
-                )
+        async def apart(work: Callable[[], T]) -> T:
+            return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+        consumer = await apart(self._open)
+        try:
+            while True:
+                end_if_cancelled()
+                if messages := await apart(lambda: self._read(consumer)):
+                    await self._hand_over(messages, lambda: apart(lambda: self._keep_alive(consumer)))
+                    if self._paused:
+                        await apart(lambda: self._resume(consumer))
+        finally:
+            # Not `apart`: whoever cancels may do so again, and the commits must be made.
+            await asyncio.shield(asyncio.get_running_loop().run_in_executor(thread, self._close, consumer))
 
     # On the loop.
 
@@ -191,6 +197,7 @@ class Outbox:
         consumer = Consumer(
             {
                 **RECOVERING,
+                **watching_brokers(),
                 **self._kafka.python_options(),
                 "group.id": self._group,
                 "enable.auto.commit": False,

@@ -6,9 +6,11 @@ with an idempotent producer, so that no retry doubles or reorders them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Thread
+from functools import partial
+from threading import Lock, Thread
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -18,9 +20,16 @@ from confluent_kafka import Message as Delivered
 from isthmus.config.settings import JournalSettings
 from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
 from isthmus.journal import layout
-from isthmus.journal.layout import Entry
+from isthmus.journal.layout import Entry, Record
 from isthmus.journal.places import Places
-from isthmus.kafka import QUIET, Kafka, batch_options, describe
+from isthmus.kafka import QUIET, BrokersLost, Kafka, batch_options, describe, watching_brokers
+
+log = logging.getLogger(__name__)
+
+Report = Callable[[KafkaError | None, Delivered], None]
+"""Called by Kafka's client with the fate of an entry."""
+
+_PURGED = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
 
 
 class Position(NamedTuple):
@@ -46,18 +55,17 @@ class JournalWriter:
                 remedy="start the bridge once: it makes its journal; or check journal.topic",
             )
         self._places = Places.of(topic, facts.partitions, journal.ledger_partitions)
-        self._producer = Producer(
-            {
-                **kafka.python_options(),
-                "enable.idempotence": True,  # includes acks=all
-                "linger.ms": 0,  # a message that comes alone leaves at once
-                # While a request is under way, the next batch gathers. With several, the line is mostly free
-                # and batches are small: that costs three times the CPU for each message.
-                "max.in.flight.requests.per.connection": 1,
-                **batch_options(facts.max_message_bytes),
-            },
-            logger=QUIET,
-        )
+        self._options = {
+            **kafka.python_options(),
+            "enable.idempotence": True,  # includes acks=all
+            "linger.ms": 0,  # a message that comes alone leaves at once
+            # While a request is under way, the next batch gathers. With several, the line is mostly free
+            # and batches are small: that costs three times the CPU for each message.
+            "max.in.flight.requests.per.connection": 1,
+            **batch_options(facts.max_message_bytes),
+        }
+        self._producer = self._connect()
+        self._renewal = Lock()
         self._open = True
         self._polling = Thread(target=self._poll, name="journal-writer", daemon=True)
         self._polling.start()
@@ -82,7 +90,7 @@ class JournalWriter:
             future.set_exception(failure)
         return future
 
-    def offer(self, entry: Entry, delivered: Callable[[KafkaError | None, Delivered], None]) -> bool:
+    def offer(self, entry: Entry, delivered: Report) -> bool:
         """Write an entry without waiting: False, and nothing is written, when the queue is full.
 
         ``delivered`` is called from the writer's own thread once the entry's fate is decided. Raises
@@ -90,14 +98,8 @@ class JournalWriter:
         """
         record = layout.encode(entry)
         try:
-            self._producer.produce(
-                self._topic,
-                key=record.key,
-                value=record.value,
-                headers=list(record.headers),
-                partition=self._places.of_session(entry.message.session),
-                on_delivery=delivered,
-            )
+            with self._renewal:
+                self._produce(record, self._places.of_session(entry.message.session), delivered)
         except BufferError:
             return False
         except KafkaException as error:
@@ -128,9 +130,50 @@ class JournalWriter:
             self._open = False
             self._polling.join()
 
+    def _connect(self) -> Producer:
+        return Producer({**self._options, **watching_brokers()}, logger=QUIET)
+
+    def _produce(self, record: Record, partition: int, delivered: Report) -> None:
+        self._producer.produce(
+            self._topic,
+            key=record.key,
+            value=record.value,
+            headers=list(record.headers),
+            partition=partition,
+            on_delivery=partial(self._report, record, partition, delivered),
+        )
+
+    def _report(
+        self,
+        record: Record,
+        partition: int,
+        delivered: Report,
+        error: KafkaError | None,
+        message: Delivered,
+    ) -> None:
+        if error is not None and error.code() in _PURGED:
+            self._produce(record, partition, delivered)
+        else:
+            delivered(error, message)
+
     def _poll(self) -> None:
         while self._open:
-            self._producer.poll(0.1)
+            try:
+                self._producer.poll(0.1)
+            except BrokersLost:
+                self._renew()
+
+    def _renew(self) -> None:
+        """Go on with another client. What the lost one holds is written by that, before all that follows.
+
+        A message whose answer was under way may be in the journal twice then, as after a crash.
+        """
+        log.warning("journal %s: Kafka's client has lost its brokers and is replaced", self._topic)
+        with self._renewal:
+            lost, self._producer = self._producer, self._connect()
+            lost.purge()
+            while len(lost):
+                lost.poll(0.1)
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from confluent_kafka import Producer
 
-from isthmus.kafka import QUIET, Kafka, create_topics
+from isthmus.kafka import QUIET, BrokersLost, Kafka, create_topics, watching_brokers
 
 TICK_S = 5.0
 """How exactly a time-out is kept in a journal in which nothing happens."""
@@ -29,15 +29,21 @@ class Clock:
     """Ticks, if it is called often enough. A tick that Kafka does not take is made up for by the next one."""
 
     def __init__(self, kafka: Kafka, topic: str, now: Callable[[], float] = time.monotonic) -> None:
-        options = {**kafka.python_options(), "message.timeout.ms": round(TICK_S * 1000)}
-        self._producer = Producer(options, logger=QUIET)
+        self._options = {**kafka.python_options(), "message.timeout.ms": round(TICK_S * 1000)}
+        self._producer = self._connect()
         self._topic = topic
         self._now = now
         self._due = now()
 
     def poll(self) -> None:
         """Tick, if it is time."""
-        self._producer.poll(0)
+        try:
+            self._producer.poll(0)
+        except BrokersLost:
+            self._producer = self._connect()
         if self._now() >= self._due:
             self._due = self._now() + TICK_S
             self._producer.produce(self._topic, value=b"tick")
+
+    def _connect(self) -> Producer:
+        return Producer({**self._options, **watching_brokers()}, logger=QUIET)

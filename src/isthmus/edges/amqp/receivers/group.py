@@ -29,7 +29,7 @@ from isthmus.edges.amqp.receivers.supply import (
     Taken,
     Verdict,
 )
-from isthmus.kafka import QUIET, RECOVERING, Kafka
+from isthmus.kafka import QUIET, RECOVERING, Kafka, watching_brokers
 
 log = logging.getLogger(__name__)
 
@@ -154,6 +154,7 @@ class GroupSupply:
             self._consumer = Consumer(
                 {
                     **RECOVERING,
+                    **watching_brokers(),
                     **self._kafka.python_options(),
                     "group.id": reading.group,
                     "enable.auto.commit": False,

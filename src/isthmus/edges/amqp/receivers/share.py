@@ -33,7 +33,7 @@ from confluent_kafka import (
 
 from isthmus.edges.amqp.receivers.group import record_of
 from isthmus.edges.amqp.receivers.supply import KAFKA_SUBSCRIBE, OnLoop, Sink, Taken, Verdict
-from isthmus.kafka import QUIET, Kafka
+from isthmus.kafka import QUIET, Kafka, watching_brokers
 
 log = logging.getLogger(__name__)
 
@@ -184,6 +184,7 @@ class _Reader:
         self.idle = False
         self._options = {
             **supply.kafka.python_options(),
+            **watching_brokers(),
             "group.id": supply.group,
             "share.acknowledgement.mode": "explicit",
             "max.poll.records": batch,

@@ -27,7 +27,7 @@ from isthmus.edges.amqp.receivers.group import BATCH, POLL_S, READER_GROUP, reco
 from isthmus.edges.amqp.receivers.supply import Sink, Taken, Verdict
 from isthmus.errors import ConversionFailure
 from isthmus.journal.layout import HEADER_PREFIX
-from isthmus.kafka import QUIET, Kafka
+from isthmus.kafka import QUIET, BrokersLost, Kafka, watching_brokers
 from isthmus.routing.route import TEMPORARY_PREFIX
 
 log = logging.getLogger(__name__)
@@ -183,13 +183,18 @@ class _Tail:
         is_ours: Callable[[str], bool],
         arrived: Callable[[Sequence[ReceivedRecord]], None],
     ) -> None:
-        self._places = places
+        self._places = {place.partition: place for place in places}
+        """Where to read on."""
         self._is_ours = is_ours
         self._arrived = arrived
         self._loop = asyncio.get_running_loop()
         self._ended = False
-        options = {**kafka.python_options(), "group.id": READER_GROUP, "enable.auto.commit": False}
-        self._consumer = Consumer({**options, "isolation.level": "read_committed"}, logger=QUIET)
+        self._options = {
+            **kafka.python_options(),
+            "group.id": READER_GROUP,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
         self._thread = threading.Thread(target=self._run, name="temporary queues", daemon=True)
         self._thread.start()
 
@@ -199,22 +204,32 @@ class _Tail:
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        self._consumer.assign(self._places)
+        while not self._ended:
+            try:
+                self._read()
+            except BrokersLost:
+                log.warning("temporary queues: Kafka's client has lost its brokers and is replaced")
+
+    def _read(self) -> None:
+        consumer = Consumer({**self._options, **watching_brokers()}, logger=QUIET)
+        consumer.assign(list(self._places.values()))
         try:
             while not self._ended:
-                first = self._consumer.poll(POLL_S)
+                first = consumer.poll(POLL_S)
                 if first is None:
                     continue
-                found = [first, *self._consumer.consume(BATCH, timeout=0)]
+                found = [first, *consumer.consume(BATCH, timeout=0)]
                 records = [record_of(each) for each in found if self._is_wanted(each)]
                 if records and not self._loop.is_closed():
                     self._loop.call_soon_threadsafe(self._arrived, records)
         finally:
-            self._consumer.close()
+            consumer.close()
 
     def _is_wanted(self, message: Message) -> bool:
         problem = message.error()
         if problem is not None:
             log.warning("temporary queues: %s", problem.str())
             return False
+        place = TopicPartition(message.topic() or "", message.partition() or 0, (message.offset() or 0) + 1)
+        self._places[place.partition] = place
         return self._is_ours((message.key() or b"").decode(errors="replace"))
