@@ -6,6 +6,7 @@ from tests.unit.ledger.shards import COMMITTED, TIMEOUT_MS, MemoryShard, add, ou
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import Op
 from isthmus.ledger.events import CHUNK_BYTES, CLOCK, Event
+from isthmus.ledger.pages import READ_PAGES
 
 IDS = ["s-t-0", "s-t-1", "s-t-2"]
 
@@ -146,6 +147,30 @@ def test_a_large_transaction_streams_from_state() -> None:
     assert max(map(len, shard.chunks.pieces.values())) < CHUNK_BYTES * 1.1
     updates = shard.run(outcome(Op.COMMIT, count))
     assert [int(text) for text in written(updates)] == list(range(count))
+    assert shard.chunks.pieces == {}
+
+
+def test_open_transactions_share_pages_until_the_last_is_decided() -> None:
+    shard = MemoryShard()
+    names = [f"t{number:03d}" for number in range(500)]
+    shard.run(*(add(0, name) for name in names))
+    shard.run(*(add(1, name) for name in names))
+    assert len(shard.chunks.pieces) < 10
+    for name in reversed(names):
+        assert shard.chunks.pieces
+        updates = shard.run(outcome(Op.COMMIT, 2, name))
+        assert written(updates) == [f"s-{name}-0", f"s-{name}-1"]
+    assert shard.chunks.pieces == {}
+
+
+def test_pages_that_are_asked_for_in_turn_are_read_again() -> None:
+    shard = MemoryShard()
+    names = [f"t{number}" for number in range(2 * READ_PAGES)]
+    for name in names:
+        shard.run(add(0, name), add(0, name + "'"))  # a batch has its own page
+    decided = [outcome(Op.COMMIT, 1, name) for name in names]
+    decided += [outcome(Op.ROLLBACK, 1, name + "'") for name in names]
+    assert written(shard.run(*decided)) == [f"s-{name}-0" for name in names]
     assert shard.chunks.pieces == {}
 
 
