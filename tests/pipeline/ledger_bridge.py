@@ -75,7 +75,7 @@ class LedgerBridge:
         """The ledger as users have it, timers and all."""
         plan = replace(self.plan, timeout_ms=timeout_ms)
         query = start_ledger(self.spark, self.kafka, plan, str(self.checkpoint))
-        clock, done = Clock(self.kafka, plan.clock_topic), threading.Event()
+        clock, done = Clock(self.kafka, plan.clock_topic, plan.timeout_ms), threading.Event()
 
         def tick() -> None:
             while not done.wait(0.1):

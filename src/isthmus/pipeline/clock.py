@@ -14,8 +14,9 @@ from confluent_kafka import Producer
 
 from isthmus.kafka import QUIET, BrokersLost, Kafka, create_topics, watching_brokers
 
-TICK_S = 5.0
-"""How exactly a time-out is kept in a journal in which nothing happens."""
+LONGEST_TICK_S, SHORTEST_TICK_S = 15.0, 0.5
+TICKS_A_TIMEOUT = 20
+"""Where nothing else happens, a transaction is rolled back late by so small a part of its time-out."""
 
 _TOPIC_CONFIG = {"retention.ms": str(60 * 60 * 1000), "segment.ms": str(60 * 60 * 1000)}
 
@@ -28,8 +29,12 @@ def prepare_clock(kafka: Kafka, topic: str) -> None:
 class Clock:
     """Ticks, if it is called often enough. A tick that Kafka does not take is made up for by the next one."""
 
-    def __init__(self, kafka: Kafka, topic: str, now: Callable[[], float] = time.monotonic) -> None:
-        self._options = {**kafka.python_options(), "message.timeout.ms": round(TICK_S * 1000)}
+    def __init__(
+        self, kafka: Kafka, topic: str, timeout_ms: int, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        """``timeout_ms`` is after how long transactions are rolled back."""
+        self._every_s = min(max(timeout_ms / 1000 / TICKS_A_TIMEOUT, SHORTEST_TICK_S), LONGEST_TICK_S)
+        self._options = {**kafka.python_options(), "message.timeout.ms": round(LONGEST_TICK_S * 1000)}
         self._producer = self._connect()
         self._topic = topic
         self._now = now
@@ -42,7 +47,7 @@ class Clock:
         except BrokersLost:
             self._producer = self._connect()
         if self._now() >= self._due:
-            self._due = self._now() + TICK_S
+            self._due = self._now() + self._every_s
             self._producer.produce(self._topic, value=b"tick")
 
     def _connect(self) -> Producer:

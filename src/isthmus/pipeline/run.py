@@ -74,7 +74,7 @@ class Pipeline:
     def _start_ledger(self) -> StreamingQuery:
         plan = prepare_ledger(self._settings, self._kafka)
         query = start_ledger(self._session, self._kafka, plan, self._checkpoint(LEDGER))
-        self._clock = Clock(self._kafka, plan.clock_topic)
+        self._clock = Clock(self._kafka, plan.clock_topic, plan.timeout_ms)
         return query
 
     @property
