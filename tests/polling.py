@@ -7,9 +7,15 @@ from collections.abc import Callable
 
 
 def eventually(condition: Callable[[], object], *, timeout_s: float, what: str = "") -> None:
-    """Return once the condition holds. Fails when it does not hold in time."""
+    """Return once the condition holds. Fails when it does not hold in time.
+
+    It looks half of the time at most: a look that takes long must not keep what it waits for from its work.
+    """
     deadline = time.monotonic() + timeout_s
-    while not condition():
+    while True:
+        began = time.monotonic()
+        if condition():
+            return
         if time.monotonic() > deadline:
             raise AssertionError(what or f"not true within {timeout_s:g} s")
-        time.sleep(0.05)
+        time.sleep(max(0.05, time.monotonic() - began))

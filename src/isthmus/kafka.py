@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import time
 from collections.abc import Collection, Generator, Iterator, Mapping
 from concurrent.futures import wait
@@ -22,6 +23,7 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
+    ShareConsumer,
     TopicCollection,
     TopicPartition,
 )
@@ -152,6 +154,13 @@ def watching_brokers() -> dict[str, Any]:
             raise BrokersLost(KafkaError(KafkaError._ALL_BROKERS_DOWN, "the client has lost its brokers"))
 
     return {"statistics.interval.ms": LOOK_S * 1000, "stats_cb": look}
+
+
+def abandon(client: Consumer | ShareConsumer) -> None:
+    """Let go of a client that has lost its brokers: to close it, or to delete it, may take for ever."""
+    letting_go = threading.Timer(60, [client].clear)  # by then nobody else holds it
+    letting_go.daemon = True
+    letting_go.start()
 
 
 def _credentials(jaas: str) -> dict[str, str]:

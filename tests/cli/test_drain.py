@@ -1,4 +1,4 @@
-"""A bridge that is told to stop while clients are connected: it finishes what they sent, and tells them."""
+"""A front door that is told to stop while clients are connected finishes what they sent, and tells them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from isthmus.edges.amqp.protocol.terms import Accepted
 
 CONFIGURATION = """
 bridge.id=drained
+kafka.bootstrap.servers={kafka}
+amqp.host=127.0.0.1
 amqp.port=0
+amqp.auto-create=true
 message.convert=default
 """
 
 
-def test_sigterm_accepts_what_was_sent_and_says_goodbye(tmp_path: Path) -> None:
+def test_sigterm_accepts_what_was_sent_and_says_goodbye(kafka_servers: str, tmp_path: Path) -> None:
     file = tmp_path / "bridge.properties"
-    file.write_text(CONFIGURATION)
-    bridge = Running(tmp_path, file)
+    file.write_text(CONFIGURATION.format(kafka=kafka_servers))
+    bridge = Running(tmp_path, file, command="edge")
     try:
         bridge.wait_until_ready()
         found = re.search(r"amqp 127\.0\.0\.1:(\d+)", bridge.printed())

@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 import signal
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Event, Thread
 
+import pytest
+from confluent_kafka import Message
 from tests.faults.driver import driver
 from tests.pipeline.bridge import text_message
 from tests.polling import eventually
+from tests.topics import Topic, followed
 
 from isthmus.config.settings import JournalSettings
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.writer import JournalWriter
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.kafka import Kafka, create_topics
 
 MESSAGES = 20_000
 SESSIONS = 10
@@ -41,16 +45,21 @@ def _is_running(pid: int) -> bool:
     )
 
 
-def test_two_kills_in_mid_stream_lose_nothing_and_keep_order(kafka_servers: str, tmp_path: Path) -> None:
+@pytest.fixture
+def published(kafka_servers: str) -> Iterator[Topic]:
+    create_topics(Kafka(kafka_servers), ["kills-out"], 3)
+    with followed(Kafka(kafka_servers), "kills-out") as topic:
+        yield topic
+
+
+def test_two_kills_in_mid_stream_lose_nothing_and_keep_order(
+    kafka_servers: str, published: Topic, tmp_path: Path
+) -> None:
     kafka = Kafka(kafka_servers)
-    create_topics(kafka, ["kills-out"], 3)
     create_topics(kafka, ["isthmus.kills.journal"], 4)
     config = tmp_path / "kills.properties"
     config.write_text(CONFIG.format(servers=kafka_servers, folder=tmp_path))
     log = tmp_path / "driver.log"
-
-    def arrived() -> int:
-        return sum(1 for _ in read_topic(kafka, "kills-out"))
 
     def send() -> None:
         with JournalWriter(kafka, JournalSettings(topic="isthmus.kills.journal")) as writer:
@@ -59,6 +68,15 @@ def test_two_kills_in_mid_stream_lose_nothing_and_keep_order(kafka_servers: str,
                 writer.write(Entry(Op.ADD, message))
                 if number % 100 == 99:
                     paced.wait(100 / A_SECOND)
+
+    def arrived() -> int:
+        return len(published.records())
+
+    def different() -> dict[int, set[bytes]]:
+        ids: dict[int, set[bytes]] = defaultdict(set)
+        for record in published.records():
+            ids[int(record.value() or b"")].add(_identity(record))
+        return ids
 
     paced = Event()  # set when the kills are over: what is left goes at once
     sender = Thread(target=send, daemon=True)
@@ -81,29 +99,26 @@ def test_two_kills_in_mid_stream_lose_nothing_and_keep_order(kafka_servers: str,
     with driver(config, log):
         sender.join(120)
         assert not sender.is_alive()
-        numbers: dict[int, set[bytes]] = defaultdict(set)
-        eventually(lambda: _read_all(kafka, numbers) == MESSAGES, timeout_s=120, what=log.read_text())
+        eventually(lambda: len(different()) == MESSAGES, timeout_s=120, what=log.read_text())
 
+    numbers = different()
     assert set(numbers) == set(range(MESSAGES))
     repeated = {number: ids for number, ids in numbers.items() if len(ids) > 1}
     assert repeated == {}, "a message was published under more than one isthmus.id"
     assert arrived() > MESSAGES, "the kills repeated nothing: they did not hit a batch"
-    _assert_order(kafka)
+    _assert_order(published.records())
 
 
-def _read_all(kafka: Kafka, numbers: dict[int, set[bytes]]) -> int:
-    for record in read_topic(kafka, "kills-out"):
-        headers = dict(record.headers() or [])
-        numbers[int(record.value() or b"")].add(bytes(headers["isthmus.id"] or b""))
-    return len(numbers)
+def _identity(record: Message) -> bytes:
+    return bytes(dict(record.headers() or [])["isthmus.id"] or b"")
 
 
-def _assert_order(kafka: Kafka) -> None:
+def _assert_order(published: Iterable[Message]) -> None:
     """In a partition, the first arrivals of one session's messages are in the order sent."""
     seen: set[bytes] = set()
     last: dict[tuple[int | None, int], int] = {}
-    for record in read_topic(kafka, "kills-out"):
-        identity = dict(record.headers() or [])["isthmus.id"]
+    for record in published:
+        identity = _identity(record)
         if identity not in seen:
             seen.add(identity)
             number = int(record.value() or b"")

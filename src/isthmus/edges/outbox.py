@@ -30,7 +30,7 @@ from isthmus.edges.running import end_if_cancelled
 from isthmus.errors import DecodeError, HardFailure, SoftFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import KafkaHeaders, Record
-from isthmus.kafka import QUIET, RECOVERING, BrokersLost, Kafka, watching_brokers
+from isthmus.kafka import QUIET, RECOVERING, BrokersLost, Kafka, abandon, watching_brokers
 
 log = logging.getLogger(__name__)
 
@@ -137,9 +137,15 @@ class Outbox:
                     await self._hand_over(messages, lambda: apart(lambda: self._keep_alive(consumer)))
                     if self._paused:
                         await apart(lambda: self._resume(consumer))
-        finally:
+        except BrokersLost:
+            abandon(consumer)
+            self._settled.clear()
+            self._paused = False
+            raise
+        except BaseException:
             # Not `apart`: whoever cancels may do so again, and the commits must be made.
             await asyncio.shield(asyncio.get_running_loop().run_in_executor(thread, self._close, consumer))
+            raise
 
     # On the loop.
 

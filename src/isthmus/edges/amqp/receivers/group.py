@@ -29,7 +29,7 @@ from isthmus.edges.amqp.receivers.supply import (
     Taken,
     Verdict,
 )
-from isthmus.kafka import QUIET, RECOVERING, Kafka, watching_brokers
+from isthmus.kafka import QUIET, RECOVERING, BrokersLost, Kafka, abandon, watching_brokers
 
 log = logging.getLogger(__name__)
 
@@ -180,9 +180,12 @@ class GroupSupply:
                 )
             while not self._ended:
                 self._turn()
+            self._finish()
+        except BrokersLost as error:
+            abandon(self._consumer)
+            self._loop.failed(KAFKA_SUBSCRIBE, error.args[0].str())
         except KafkaException as error:
             self._loop.failed(KAFKA_SUBSCRIBE, error.args[0].str())
-        finally:
             self._finish()
 
     def _finish(self) -> None:

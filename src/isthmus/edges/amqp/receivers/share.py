@@ -33,7 +33,7 @@ from confluent_kafka import (
 
 from isthmus.edges.amqp.receivers.group import record_of
 from isthmus.edges.amqp.receivers.supply import KAFKA_SUBSCRIBE, OnLoop, Sink, Taken, Verdict
-from isthmus.kafka import QUIET, Kafka, watching_brokers
+from isthmus.kafka import QUIET, BrokersLost, Kafka, abandon, watching_brokers
 
 log = logging.getLogger(__name__)
 
@@ -257,9 +257,12 @@ class _Reader:
             self._consumer.set_acknowledgement_commit_callback(self._acknowledged)
             while not self._ended:
                 self._turn()
+            self._finish()
+        except BrokersLost as error:
+            abandon(self._consumer)
+            self._sink.failed(KAFKA_SUBSCRIBE, error.args[0].str())
         except KafkaException as error:
             self._sink.failed(KAFKA_SUBSCRIBE, error.args[0].str())
-        finally:
             self._finish()
 
     def _turn(self) -> None:

@@ -27,7 +27,7 @@ from isthmus.edges.amqp.receivers.group import BATCH, POLL_S, READER_GROUP, reco
 from isthmus.edges.amqp.receivers.supply import Sink, Taken, Verdict
 from isthmus.errors import ConversionFailure
 from isthmus.journal.layout import HEADER_PREFIX
-from isthmus.kafka import QUIET, BrokersLost, Kafka, watching_brokers
+from isthmus.kafka import QUIET, BrokersLost, Kafka, abandon, watching_brokers
 from isthmus.routing.route import TEMPORARY_PREFIX
 
 log = logging.getLogger(__name__)
@@ -212,8 +212,8 @@ class _Tail:
 
     def _read(self) -> None:
         consumer = Consumer({**self._options, **watching_brokers()}, logger=QUIET)
-        consumer.assign(list(self._places.values()))
         try:
+            consumer.assign(list(self._places.values()))
             while not self._ended:
                 first = consumer.poll(POLL_S)
                 if first is None:
@@ -222,8 +222,10 @@ class _Tail:
                 records = [record_of(each) for each in found if self._is_wanted(each)]
                 if records and not self._loop.is_closed():
                     self._loop.call_soon_threadsafe(self._arrived, records)
-        finally:
             consumer.close()
+        except BrokersLost:
+            abandon(consumer)
+            raise
 
     def _is_wanted(self, message: Message) -> bool:
         problem = message.error()
