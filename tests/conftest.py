@@ -14,8 +14,9 @@ settings.register_profile(
 )
 settings.load_profile("isthmus")
 
-# Most of them live for seconds: compiling well takes Spark longer than running what was compiled quickly.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+# Most of them live for seconds: compiling well takes Java longer than running what was compiled quickly.
+for options in ("SPARK_SUBMIT_OPTS", "KAFKA_OPTS"):
+    os.environ.setdefault(options, "-XX:TieredStopAtLevel=1")
 
 SLOWEST_FIRST = (
     "faults",

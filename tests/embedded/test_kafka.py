@@ -178,6 +178,12 @@ def test_a_broker_that_does_not_come_up_says_why(tmp_path: Path) -> None:
     assert not kafka.alive
 
 
+def test_java_gets_the_options_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_OPTS", "-Xmx300m '-XX:NoSuch=a b'")
+    with pytest.raises(HardFailure, match="Unrecognized VM option 'NoSuch=a b'"):
+        EmbeddedKafka(tmp_path).start()
+
+
 def test_settings_that_kafka_refuses_are_a_hard_failure(tmp_path: Path) -> None:
     kafka = EmbeddedKafka(tmp_path, overrides={"log.retention.ms": "soon"})
     with pytest.raises(HardFailure, match=r"log\.retention\.ms"):

@@ -21,6 +21,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shlex
 import socket
 import subprocess
 import time
@@ -125,7 +126,8 @@ class EmbeddedKafka:
             already_logged_bytes = log.stat().st_size if (log := self._folder / "kafka.log").exists() else 0
             if not (self._folder / "topics" / "meta.properties").exists():  # formatting writes it last
                 self._format(_java(java, classpath, *_FORMAT_JAVA, *archive.reading()))
-            command = _java(java, classpath, *_SERVER_JAVA, *archive.reading_or_recording())
+            options = [*_SERVER_JAVA, *shlex.split(os.environ.get("KAFKA_OPTS", ""))]
+            command = _java(java, classpath, *options, *archive.reading_or_recording())
             self._server = Guarded(
                 [*command, "kafka.Kafka", "server.properties"],
                 folder=self._folder,

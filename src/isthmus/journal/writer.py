@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
+from itertools import count
+from operator import itemgetter
 from threading import Lock, Thread
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -66,6 +68,9 @@ class JournalWriter:
         }
         self._producer = self._connect()
         self._renewal = Lock()
+        self._numbers = count()
+        self._purged: list[tuple[int, Record, int, Report]] = []
+        """What a lost client held: not in the order in which it was given."""
         self._open = True
         self._polling = Thread(target=self._poll, name="journal-writer", daemon=True)
         self._polling.start()
@@ -140,11 +145,12 @@ class JournalWriter:
             value=record.value,
             headers=list(record.headers),
             partition=partition,
-            on_delivery=partial(self._report, record, partition, delivered),
+            on_delivery=partial(self._report, next(self._numbers), record, partition, delivered),
         )
 
     def _report(
         self,
+        number: int,
         record: Record,
         partition: int,
         delivered: Report,
@@ -152,7 +158,7 @@ class JournalWriter:
         message: Delivered,
     ) -> None:
         if error is not None and error.code() in _PURGED:
-            self._produce(record, partition, delivered)
+            self._purged.append((number, record, partition, delivered))
         else:
             delivered(error, message)
 
@@ -174,6 +180,9 @@ class JournalWriter:
             lost.purge()
             while len(lost):
                 lost.poll(0.1)
+            purged, self._purged = sorted(self._purged, key=itemgetter(0)), []
+            for _, record, partition, delivered in purged:
+                self._produce(record, partition, delivered)
 
     def __enter__(self) -> Self:
         return self
