@@ -7,12 +7,13 @@ with an idempotent producer, so that no retry doubles or reorders them.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from itertools import count
 from operator import itemgetter
-from threading import Lock, Thread
+from threading import RLock, Thread
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -67,7 +68,7 @@ class JournalWriter:
             **batch_options(facts.max_message_bytes),
         }
         self._producer = self._connect()
-        self._renewal = Lock()
+        self._renewal = RLock()
         self._numbers = count()
         self._purged: list[tuple[int, Record, int, Report]] = []
         """What a lost client held: not in the order in which it was given."""
@@ -90,7 +91,7 @@ class JournalWriter:
 
         try:
             while not self.offer(entry, delivered):
-                self._producer.poll(0.01)
+                self._serve(0.01)
         except IsthmusError as failure:
             future.set_exception(failure)
         return future
@@ -121,7 +122,10 @@ class JournalWriter:
 
     def flush(self, timeout_s: float = 30) -> None:
         """Wait until everything that was written is decided. Raises `HardFailure` when time runs out."""
-        if undecided := self._producer.flush(timeout_s):
+        deadline = time.monotonic() + timeout_s
+        while (undecided := self._undecided()) and time.monotonic() < deadline:
+            self._serve(0.01)
+        if undecided:
             raise HardFailure(
                 f"{undecided} messages are not in the journal after {timeout_s:g} s",
                 remedy="check that Kafka is up, then send them again",
@@ -134,6 +138,10 @@ class JournalWriter:
         finally:
             self._open = False
             self._polling.join()
+
+    def _undecided(self) -> int:
+        with self._renewal:
+            return len(self._producer)
 
     def _connect(self) -> Producer:
         return Producer({**self._options, **watching_brokers()}, logger=QUIET)
@@ -164,10 +172,14 @@ class JournalWriter:
 
     def _poll(self) -> None:
         while self._open:
-            try:
-                self._producer.poll(0.1)
-            except BrokersLost:
-                self._renew()
+            self._serve(0.1)
+
+    def _serve(self, timeout_s: float) -> None:
+        """Let Kafka's client report."""
+        try:
+            self._producer.poll(timeout_s)
+        except BrokersLost:
+            self._renew()
 
     def _renew(self) -> None:
         """Go on with another client. What the lost one holds is written by that, before all that follows.

@@ -14,10 +14,8 @@ import msgspec
 from isthmus.ledger.events import pack
 from isthmus.ledger.state import Chunks
 
-PAGE_BYTES = 65_536
-"""How much transactions share. A page is read for each of them if they are decided far apart."""
-READ_PAGES = 256
-"""How many pages of several transactions are kept in memory during a batch."""
+READ_PAGES = 64
+"""How many pages are kept in memory during a batch: what shares one is often decided together."""
 
 _PAGES = "held"
 

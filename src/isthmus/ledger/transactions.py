@@ -25,7 +25,7 @@ from isthmus.journal.layout import Op
 from isthmus.journal.places import Places
 from isthmus.ledger import pages
 from isthmus.ledger.events import CHUNK_BYTES, PER_UPDATE_BYTES, SEPARATOR, Event, Update
-from isthmus.ledger.pages import PAGE_BYTES, Held, Pages
+from isthmus.ledger.pages import Held, Pages
 from isthmus.ledger.state import Chunks, Remembered, joined
 
 DECIDED = 10_000
@@ -127,7 +127,7 @@ class Transactions:
         for name, fresh_bytes in list(self._fresh_bytes.items()):
             together.append(self._open[name])
             size += fresh_bytes
-            if size >= PAGE_BYTES:
+            if size >= CHUNK_BYTES:
                 self._keep(together)
                 together, size = [], 0
         if together:

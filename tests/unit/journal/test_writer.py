@@ -74,7 +74,7 @@ class Client:
         time.sleep(timeout / 100)  # as Kafka's client waits for answers, so that it keeps no core busy
         return 0
 
-    def flush(self, timeout: float) -> int:
+    def __len__(self) -> int:
         return 0
 
 
