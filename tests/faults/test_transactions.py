@@ -40,7 +40,7 @@ routes.r.dest.topic=acid-out
 """
 SIZE = 10
 SEED = 20_260_216
-KILLS = ["client"] * 9 + ["edge"] * 8 + ["driver"] * 3
+KILLS = ["client"] * 10 + ["edge"] * 8 + ["driver"] * 2
 
 
 class Clients:
