@@ -129,6 +129,7 @@ def write_repeatable(kafka: Kafka, records: Iterable[Placed]) -> int:
         count += 1
     undecided = producer.flush(TIMEOUT_S)
     if failed or undecided:
+        del _plain[kafka.servers, first.topic]  # the client may have lost its brokers for ever
         raise KafkaException(failed[0] if failed else KafkaError(KafkaError._TIMED_OUT))
     return count
 

@@ -7,6 +7,7 @@ import signal
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from tests.edges.amqp.wire import Wire, message
@@ -66,9 +67,17 @@ def bridge(kafka_servers: str) -> Iterator[Bridge]:
         eventually(bridge.workers.ready.is_set, timeout_s=30)
         yield bridge
         pids = bridge.workers.pids
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+        assert pids
+        assert all(map(_is_worker, pids))
+    assert not any(map(_is_worker, pids))
+
+
+def _is_worker(pid: int) -> bool:
+    """Not just whether there is such a process: another may have been given the number."""
+    try:
+        return b"front_door_worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_all_messages_of_many_connections_arrive_in_order(bridge: Bridge) -> None:
