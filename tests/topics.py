@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from isthmus.kafka import Kafka
+
+LOOK_S = 0.3
 
 
 class Topic:
@@ -18,9 +21,15 @@ class Topic:
         self._found: list[Message] = []
 
     def records(self) -> list[Message]:
-        """What is there by now: each partition in its order, committed records only."""
+        """What is there by now: each partition in its order, committed records only.
+
+        Where more comes all the time, it does not wait for an end.
+        """
+        deadline = time.monotonic() + LOOK_S
         while fresh := self._consumer.consume(1000, timeout=0.1):
             self._found += [record for record in fresh if record.error() is None]
+            if time.monotonic() > deadline:
+                break
         return self._found
 
 
