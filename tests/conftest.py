@@ -33,9 +33,17 @@ SLOWEST_FIRST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes minutes, so that no worker is left with it alone at the end."""
+    """Begin with what takes minutes, so that no worker is left with it alone at the end.
+
+    A file's tests share what they start, and so does everything that uses the Spark session.
+    """
     here = Path(__file__).parent
+    with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: SLOWEST_FIRST.index(item.path.relative_to(here).parts[0]))
+    items.sort(key=lambda item: item.path not in with_spark)
+    for item in items:
+        group = "spark" if item.path in with_spark else str(item.path.relative_to(here))
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture

@@ -18,4 +18,4 @@ def eventually(condition: Callable[[], object], *, timeout_s: float, what: str =
             return
         if time.monotonic() > deadline:
             raise AssertionError(what or f"not true within {timeout_s:g} s")
-        time.sleep(max(0.05, time.monotonic() - began))
+        time.sleep(max(0.1, time.monotonic() - began))

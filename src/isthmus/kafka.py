@@ -331,6 +331,7 @@ def read_topic(
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 500 if follow else 10,  # how long a broker waits before it says: the end
         },
         logger=QUIET,
     )

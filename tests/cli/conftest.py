@@ -15,6 +15,9 @@ from pathlib import Path
 import pytest
 from tests.polling import eventually
 
+from isthmus.embedded.kafka import find_running
+from isthmus.kafka import Kafka, read_topic
+
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.properties"
 
 
@@ -66,6 +69,12 @@ class Running:
             connection.request("GET", path)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
+
+    def bodies(self, topic: str) -> list[bytes | str | None]:
+        """What is in a topic by now, without the process that a command takes."""
+        servers = find_running(self.folder / ".isthmus" / "kafka")
+        assert servers
+        return [record.value() for record in read_topic(Kafka(servers), topic)]
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)

@@ -65,12 +65,9 @@ def test_an_alarm_is_published_again_with_its_headers(example: Running) -> None:
 def test_what_is_no_bridge_message_is_a_dead_letter_of_its_connector(example: Running) -> None:
     published_and_seen(example, "orders", b"poison", "orders")
 
-    def dead_letters() -> list[dict[str, object]]:
-        done = isthmus("receive", "-t", "connectors-dead-letters", "--json", EXAMPLE, folder=example.folder)
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
-    eventually(dead_letters, timeout_s=60)
-    [letter] = dead_letters()
+    eventually(lambda: example.bodies("connectors-dead-letters"), timeout_s=60)
+    received = isthmus("receive", "-t", "connectors-dead-letters", "--json", EXAMPLE, folder=example.folder)
+    letter = json.loads(received.stdout)
     headers = dict(letter["headers"])  # type: ignore[call-overload]
     assert letter["value"] == "poison"
     assert (headers["isthmus.error.code"], headers["isthmus.error.route"]) == ("malformed", "orders")

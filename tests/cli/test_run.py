@@ -14,6 +14,7 @@ from tests.cli.conftest import QUICKSTART, Running, isthmus
 from tests.polling import eventually
 
 from isthmus.embedded.kafka import find_running
+from isthmus.kafka import Kafka, create_topics
 
 
 def _monitor(bridge: Running) -> str:
@@ -43,13 +44,9 @@ def test_a_message_that_is_sent_arrives_with_key_headers_and_types(bridge: Runni
     place = sent.stdout.strip()
     assert re.fullmatch(r"isthmus\.quickstart\.journal:\d:\d+", place)
 
-    def arrived() -> list[dict[str, object]]:
-        return [
-            record for record in _received(bridge, "orders-eu") if ["isthmus.id", place] in record["headers"]
-        ]
-
-    eventually(arrived, timeout_s=60)
-    [record] = arrived()
+    eventually(lambda: "grüß dich".encode() in bridge.bodies("orders-eu"), timeout_s=60)
+    [record] = _received(bridge, "orders-eu")
+    assert ["isthmus.id", place] in record["headers"]
     assert (record["key"], record["value"]) == ("c-7", "grüß dich")
     headers = dict(record["headers"])  # type: ignore[call-overload]
     assert (headers["jms.amount"], headers["jms.CorrelationId"]) == ("42", "c-7")
@@ -69,7 +66,7 @@ def test_receive_shows_records_readably(bridge: Running) -> None:
         folder=bridge.folder,
         given=b"one\ntwo\n",
     )
-    eventually(lambda: len(_received(bridge, "orders-other")) >= 2, timeout_s=60)
+    eventually(lambda: len(bridge.bodies("orders-other")) >= 2, timeout_s=60)
     shown = isthmus(
         "receive", "--topic", "orders-other", "--count", "1", QUICKSTART, folder=bridge.folder
     ).stdout
@@ -137,8 +134,9 @@ def test_binary_bodies_and_files_survive(bridge: Running, tmp_path: Path) -> Non
     (tmp_path / "body").write_bytes(content)
     isthmus("send", "-a", "orders/binary", "--file", tmp_path / "body", QUICKSTART, folder=bridge.folder)
 
+    eventually(lambda: content in bridge.bodies("orders-other"), timeout_s=60)
     encoded = {"base64": base64.b64encode(content).decode()}
-    eventually(lambda: encoded in [each["value"] for each in _received(bridge, "orders-other")], timeout_s=60)
+    assert encoded in [each["value"] for each in _received(bridge, "orders-other")]
 
 
 def test_the_monitor_tells_metrics_and_health(bridge: Running) -> None:
@@ -170,16 +168,29 @@ def test_wrong_usage_is_exit_code_2(tmp_path: Path) -> None:
     assert "'many' is not a int" in done.stderr.replace("\n", " ")
 
 
-def test_sigterm_stops_cleanly_and_the_next_start_goes_on(tmp_path: Path) -> None:
+def test_a_bridge_finds_topics_that_come_later_and_goes_on_after_a_stop(tmp_path: Path) -> None:
     config = tmp_path / "b.properties"
     config.write_text(
-        "bridge.id=again\nroutes.r.predicate=msg.address==a\nroutes.r.dest.topic=out\n"
+        "bridge.id=again\nmessage.convert=default\nrouting.on-error=skip\n"
+        "routes.r.predicate=msg.address==a\nroutes.r.dest.topic=out\n"
         "routes.s.predicate=msg.address==b\nroutes.s.dest.topic=out\nroutes.s.conv.key=msg.header.k\n"
+        "routes.s.on-error=stop\n"
     )
+
+    def send(address: str, body: str) -> None:
+        sent = isthmus("send", "-a", address, "-b", body, config, folder=tmp_path)
+        assert sent.returncode == 0, sent.stderr
+
     first = Running(tmp_path, config)
     try:
         first.wait_until_ready()
-        assert isthmus("send", "-a", "a", "-b", "one", config, folder=tmp_path).returncode == 0
+        servers = find_running(tmp_path / ".isthmus" / "kafka")
+        assert servers
+        create_topics(Kafka(servers), ["late.topic"], 1)
+        for address, body in [("never", "lost"), ("late/topic", "one"), ("late/topic", "two")]:
+            send(address, body)
+        eventually(lambda: set(first.bodies("late.topic")) == {b"one", b"two"}, timeout_s=90)
+        send("a", "three")
         assert first.stop() == 0, first.printed()
         assert first.printed().rstrip().endswith("stopped")
         assert find_running(tmp_path / ".isthmus" / "kafka") is None
@@ -189,14 +200,9 @@ def test_sigterm_stops_cleanly_and_the_next_start_goes_on(tmp_path: Path) -> Non
     second = Running(tmp_path, config)
     try:
         second.wait_until_ready()
-
-        def values() -> set[object]:
-            done = isthmus("receive", "--topic", "out", "--json", config, folder=tmp_path)
-            return {json.loads(line)["value"] for line in done.stdout.splitlines()}
-
-        eventually(lambda: values() == {"one"}, timeout_s=60)
-        # The default policy: a message without its key stops the bridge, with what to do about it.
-        isthmus("send", "-a", "b", "-b", "two", config, folder=tmp_path)
+        eventually(lambda: set(second.bodies("out")) == {b"three"}, timeout_s=60)
+        # A message without its key stops the bridge where the policy says so, with what to do about it.
+        send("b", "four")
         assert second.process.wait(60) == 3
         assert "cannot be routed by route s: no header k (key)" in second.printed()
         assert "what to do: set routes.s.on-error" in second.printed()

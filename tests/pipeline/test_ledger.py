@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Message as KafkaMessage
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from tests.pipeline.bridge import text_message
@@ -24,86 +25,71 @@ def ledger(kafka_servers: str, tmp_path: Path, spark: SparkSession) -> LedgerBri
     return LedgerBridge(kafka_servers, tmp_path, spark)
 
 
-def test_committed_messages_are_added_in_order_and_others_are_not(ledger: LedgerBridge) -> None:
+def added_of(records: list[KafkaMessage], session: str) -> list[KafkaMessage]:
+    return [each for each in records if dict(each.headers() or ())["isthmus.session"] == session.encode()]
+
+
+def test_what_becomes_of_a_journal_over_three_runs(ledger: LedgerBridge) -> None:
+    """What a batch decides, what it keeps for the next one, and what a batch that is repeated writes."""
+    left_alone(ledger)
+    held, commit = transaction("whole", ["body"], session="whole", region="EU", amount=3)
+    *open_yet, end = transaction("open", ["d", "e"], session="open")
+    *prepared, end_of_prepared = transaction("two", ["f"], session="two")
+    plain, (deleted, committed) = text_message("q", "plain"), transaction("gone", ["gone"], session="gone")
+    note = replace(text_message("q", "note", session="n", delivered=True), id=plain.id)
     ledger.write(
         *transaction("t1", ["a", "b", "c"]),
         *transaction("t2", ["x"], Op.ROLLBACK),
         *transaction("t3", ["y"], None),
         *transaction("t4", ["d"]),
+        held,
+        commit,
+        *open_yet,
+        *prepared,
+        end_of_prepared._replace(op=Op.PREPARE),
+        Entry(Op.ADD, plain),
+        deleted,
+        committed,
+        Entry(Op.ANNOTATE, note),
     )
     ledger.run()
-    assert bodies(ledger.added()) == ["a", "b", "c", "d"]
+    first = ledger.added()
+    assert bodies(added_of(first, "s")) == ["a", "b", "c", "d"]
+    (whole,) = added_of(first, "whole")
+    assert record_of(whole) == layout.encode(Entry(Op.ADD, held.message))
+    assert sorted(bodies(first)) == ["a", "b", "body", "c", "d", "gone"]
+    assert {"gone", "note", "plain"} < set(bodies(ledger.live()))
 
-
-def test_a_committed_message_is_a_plain_record_with_all_that_it_came_with(ledger: LedgerBridge) -> None:
-    held, commit = transaction("t", ["body"], region="EU", amount=3)
-    ledger.write(held, commit)
-    ledger.run()
-    (record,) = ledger.added()
-    assert record_of(record) == layout.encode(Entry(Op.ADD, held.message))
-
-
-def test_a_transaction_goes_on_after_a_restart(ledger: LedgerBridge) -> None:
-    *held, commit = transaction("t", ["a", "b"])
-    ledger.write(*held, *transaction("p", ["c"], Op.PREPARE, session="p"))
-    ledger.run()
-    assert ledger.added() == []
-    ledger.write(commit, transaction("p", ["c"], Op.COMMIT, session="p")[-1])
-    ledger.run()
-    assert sorted(bodies(ledger.added())) == ["a", "b", "c"]
-
-
-def test_a_batch_that_is_repeated_writes_nothing_twice(ledger: LedgerBridge) -> None:
-    ledger.write(*transaction("t1", ["a", "b"]))
-    ledger.run()
-    before = [(record.offset(), record.value()) for record in ledger.added()]
-    (ledger.checkpoint / "commits" / "0").unlink()
-    (ledger.checkpoint / "commits" / ".0.crc").unlink()
-    ledger.write(*transaction("t2", ["c"]))
-    ledger.run()
-    after = [(record.offset(), record.value()) for record in ledger.added()]
-    assert after[: len(before)] == before
-    assert [value for _, value in after] == [b"a", b"b", b"c"]
-
-
-def test_a_delete_of_another_session_removes_a_message_and_its_annotations(ledger: LedgerBridge) -> None:
-    plain, (held, committed) = text_message("q", "plain"), transaction("t", ["held"])
-    note = replace(text_message("q", "note", session="n", delivered=True), id=plain.id)
-    ledger.write(Entry(Op.ADD, plain), held, committed, Entry(Op.ANNOTATE, note))
-    ledger.run()
-    assert sorted(bodies(ledger.live())) == ["held", "note", "plain"]
-    deletes = [replace(each, session="other", value=b"delete") for each in (plain, held.message)]
+    deletes = [replace(each, session="other", value=b"delete") for each in (plain, deleted.message)]
     ledger.write(
-        Entry(Op.DELETE_TX, deletes[0], "d", 0), Entry(Op.COMMIT, text_message("", "", "other"), "d", 1)
+        end,
+        end_of_prepared,
+        Entry(Op.DELETE_TX, deletes[0], "d", 0),
+        Entry(Op.COMMIT, text_message("", "", "other"), "d", 1),
+        Entry(Op.DELETE, deletes[1]),
     )
-    ledger.write(Entry(Op.DELETE, deletes[1]))
     ledger.run()
-    ledger.run()  # the committed DELETE came through the journal
-    assert bodies(ledger.live()) == []
+    second = ledger.added()
+    assert bodies(added_of(second, "open")) == ["d", "e"]
+    assert bodies(added_of(second, "two")) == ["f"]
+
+    last = max((ledger.checkpoint / "commits").glob("[0-9]*"), key=lambda each: int(each.name))
+    last.unlink()
+    last.with_name(f".{last.name}.crc").unlink()
+    ledger.write(*transaction("t5", ["g"]))
+    ledger.run()  # the last batch again, and one more: the committed DELETE came through the journal
+    third = ledger.added()
+    assert [place(each) for each in third[: len(second)]] == [place(each) for each in second]
+    assert bodies(added_of(third, "s")) == ["a", "b", "c", "d", "g"]
+    assert not {"gone", "note", "plain"} & set(bodies(ledger.live()))
 
 
-def test_an_expired_message_is_deleted(ledger: LedgerBridge) -> None:
-    ledger.write(
-        Entry(Op.ADD, text_message("q", "old", Expiration=1_000)),
-        Entry(Op.ADD, text_message("q", "young", Expiration=int(time.time() * 1000) + 3_600_000)),
-        Entry(Op.ADD, text_message("q", "eternal", Expiration=0)),
-        *transaction("t", ["held"], Expiration=1_000),
-    )
-    with ledger.running(timeout_ms=300_000):
-        eventually(lambda: sorted(bodies(ledger.live())) == ["eternal", "young"], timeout_s=120)
+def place(record: KafkaMessage) -> tuple[int | None, bytes | str | None]:
+    return record.offset(), record.value()
 
 
-def test_a_transaction_without_outcome_is_rolled_back_when_nothing_else_happens(ledger: LedgerBridge) -> None:
-    held = transaction("t", ["a"], None)
-    with ledger.running(timeout_ms=2_000):
-        ledger.write(*held)
-        eventually(lambda: len(ledger.tombstones()) == 2, timeout_s=120)
-        ledger.write(Entry(Op.COMMIT, text_message("", "", "s"), "t", 1))
-        eventually(lambda: len(ledger.tombstones()) == 3, timeout_s=120)
-    assert bodies(ledger.live()) == []
-
-
-def test_records_that_are_no_journal_records_are_left_alone(ledger: LedgerBridge) -> None:
+def left_alone(ledger: LedgerBridge) -> None:
+    """Writes records that are no journal records."""
     producer = Producer(ledger.kafka.python_options())
     binary = [(name, b"\xff") for name, _ in layout.encode(transaction("t", ["x"])[0]).headers]
     strange = [("isthmus.op", b"ADD_TX"), *binary[1:6], ("isthmus.seq", b"0")]
@@ -116,9 +102,21 @@ def test_records_that_are_no_journal_records_are_left_alone(ledger: LedgerBridge
     ):
         producer.produce(ledger.plan.journal_topic, value=b"v", headers=headers, partition=0)
     producer.flush(30)
-    ledger.write(*transaction("t", ["a"]))
-    ledger.run()
-    assert bodies(ledger.added()) == ["a"]
+
+
+def test_time_alone_deletes_what_expires_and_rolls_back_what_has_no_outcome(ledger: LedgerBridge) -> None:
+    open_since, expires_at = transaction("open", ["a"], None, session="open"), 1_000
+    with ledger.running(timeout_ms=2_000):
+        ledger.write(*open_since)
+        eventually(lambda: len(ledger.tombstones()) == 2, timeout_s=120)
+        ledger.write(
+            Entry(Op.COMMIT, text_message("", "", "open"), "open", 1),  # too late
+            Entry(Op.ADD, text_message("q", "old", Expiration=expires_at)),
+            Entry(Op.ADD, text_message("q", "young", Expiration=int(time.time() * 1000) + 3_600_000)),
+            Entry(Op.ADD, text_message("q", "eternal", Expiration=0)),
+            *transaction("t", ["held"], Expiration=expires_at),
+        )
+        eventually(lambda: sorted(bodies(ledger.live())) == ["eternal", "young"], timeout_s=120)
 
 
 def test_a_transaction_of_100_000_messages_commits_in_bounded_memory(ledger: LedgerBridge) -> None:
