@@ -49,7 +49,7 @@ demo: setup ## 10,000 messages over three routes, poison among them, and where e
 	$(BIN)/python examples/demo.py
 
 test: setup $(VENV)/.peers lint types ## everything that must hold
-	$(BIN)/pytest --numprocesses 3 --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 unit: $(VENV)/.installed ## the tests that need no Spark, no network and no generated examples: seconds
 	$(BIN)/pytest --numprocesses 2 --quiet -m "not hypothesis" $(IN_HASTE) tests/unit

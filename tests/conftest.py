@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 settings.register_profile(
     "isthmus", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
@@ -32,18 +35,26 @@ SLOWEST_FIRST = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes minutes, so that no worker is left with it alone at the end.
+SPARK = re.compile(r"tests/(pipeline/|property/test_routing_agrees)")
+"""The files whose tests use the Spark session."""
 
-    A file's tests share what they start, and so does everything that uses the Spark session.
-    """
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes minutes, so that no worker is left with it alone at the end."""
     here = Path(__file__).parent
-    with_spark = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: SLOWEST_FIRST.index(item.path.relative_to(here).parts[0]))
-    items.sort(key=lambda item: item.path not in with_spark)
-    for item in items:
-        group = "spark" if item.path in with_spark else str(item.path.relative_to(here))
-        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=lambda item: SPARK.match(item.nodeid) is None)
+
+
+class BySharedServers(LoadFileScheduling):
+    """Keeps what shares a Spark session on one worker, as it does what is in one file."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if SPARK.match(nodeid) else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    return BySharedServers(config, log)
 
 
 @pytest.fixture

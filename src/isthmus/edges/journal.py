@@ -6,7 +6,7 @@ the same for those who await one message at a time.
 
 A message that comes alone leaves at once. Those that come while others are under way are gathered, and leave
 together when those are decided or a short time has passed: a few large requests cost Kafka, and its client,
-a fraction of what many small ones do.
+a fraction of what many small ones do. So are those of which it is known that more is to come.
 
 A queue that is full, as in an absence of Kafka, delays messages and keeps their order. What holds senders
 back then is that nothing is acknowledged.
@@ -58,9 +58,12 @@ class EdgeJournal:
         self._waiting: deque[tuple[Entry, _Reported, Decided]] = deque()
         self._release_at: asyncio.TimerHandle | None = None
 
-    def put(self, entry: Entry, decided: Decided) -> None:
-        """Write an entry; entries of one session are in the journal in the order in which they were put."""
-        self._offer(entry, partial(self._on_decided, decided), decided)
+    def put(self, entry: Entry, decided: Decided, *, more: bool = False) -> None:
+        """Write an entry; entries of one session are in the journal in the order in which they were put.
+
+        One after which ``more`` is about to come waits for that, for a short time.
+        """
+        self._offer(entry, partial(self._on_decided, decided), decided, more=more)
 
     async def write(self, entry: Entry) -> str:
         """Write an entry and wait for its stable id: what `isthmus.edges.contract.Journal` promises."""
@@ -91,17 +94,18 @@ class EdgeJournal:
         finally:
             self._drain()
 
-    def _offer(self, entry: Entry, reported: _Reported, refused: Decided) -> None:
+    def _offer(self, entry: Entry, reported: _Reported, refused: Decided, *, more: bool = False) -> None:
         if self._as_json and entry.op is Op.ADD and not entry.conversion:
             try:
                 entry = entry._replace(conversion=conversion_headers(entry.message, json=True))
             except SoftFailure as failure:
                 self._loop.call_soon(refused, failure)
                 return
-        if self._waiting or self._under_way or not self._offered(entry, reported, refused):
-            if self._release_at is None:
-                self._release_at = self._loop.call_later(GATHER_S, self._release)
-            self._waiting.append((entry, reported, refused))
+        self._waiting.append((entry, reported, refused))
+        if not self._under_way and not more:
+            self._release()
+        elif self._release_at is None:
+            self._release_at = self._loop.call_later(GATHER_S, self._release)
 
     def _offered(self, entry: Entry, reported: _Reported, refused: Decided) -> bool:
         try:

@@ -13,7 +13,7 @@ from isthmus.edges.amqp.server import AmqpServer
 from isthmus.edges.amqp.settings import AmqpSettings, AmqpsSettings
 from isthmus.edges.amqp.users import Users
 from isthmus.errors import HardFailure, IsthmusError
-from isthmus.journal.layout import Entry
+from isthmus.journal.layout import Entry, Op
 
 T = TypeVar("T")
 Decided = Callable[[IsthmusError | None], None]
@@ -26,9 +26,11 @@ class MemoryJournal:
         self.entries: list[Entry] = []
         self.held = False
         self.refuses: str | None = None
+        self.refused_operations = frozenset(Op)
+        """What it refuses then."""
         self._waiting: list[tuple[Entry, Decided]] = []
 
-    def put(self, entry: Entry, decided: Decided) -> None:
+    def put(self, entry: Entry, decided: Decided, *, more: bool = False) -> None:
         self._waiting.append((entry, decided))
         asyncio.get_running_loop().call_soon(self.decide)
 
@@ -41,7 +43,7 @@ class MemoryJournal:
             return
         waiting, self._waiting = self._waiting, []
         for entry, decided in waiting:
-            if self.refuses is None:
+            if self.refuses is None or entry.op not in self.refused_operations:
                 self.entries.append(entry)
                 decided(None)
             else:

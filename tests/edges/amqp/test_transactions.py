@@ -17,6 +17,7 @@ from isthmus.edges.amqp.protocol.terms import (
     Source,
     TransactionalState,
 )
+from isthmus.journal.layout import Op
 
 
 @pytest.fixture
@@ -64,7 +65,8 @@ def test_commit_waits_for_the_journal(door: Door, wire: Wire) -> None:
     word = AmqpMessage(body=AmqpValue(Discharge(id).described())).encode()
     discharge = coordinator.send(b"word", word)
     wire.pump()
-    assert (door.memory.waiting, discharge.settled) == (1, False)
+    eventually(lambda: door.memory.waiting == 2, timeout_s=5)
+    assert not discharge.settled
     door.release()
     assert wire.outcome(discharge) == Accepted()
     assert door.memory.operations == ["ADD_TX", "COMMIT"]
@@ -128,6 +130,38 @@ def test_what_the_journal_refuses_fails_the_transaction(door: Door, wire: Wire) 
     door.memory.refuses = None
     assert condition(wire.discharge(coordinator, id)) == "amqp:transaction:rollback"
     assert door.memory.operations == ["ROLLBACK"]
+
+
+def test_a_commit_behind_a_send_that_the_journal_refuses_is_taken_back(door: Door, wire: Wire) -> None:
+    link = wire.sender("orders")
+    coordinator = wire.coordinator()
+    id = wire.declare(coordinator)
+    door.memory.held = True
+    door.memory.refuses, door.memory.refused_operations = "too large", frozenset({Op.ADD_TX})
+    link.send(b"1", message("a"), state=TransactionalState(id))
+    word = AmqpMessage(body=AmqpValue(Discharge(id).described())).encode()
+    discharge = coordinator.send(b"word", word)
+    wire.pump()
+    eventually(lambda: door.memory.waiting == 2, timeout_s=5)
+    door.release()
+    assert condition(wire.outcome(discharge)) == "amqp:transaction:rollback"
+    assert [(entry.op, entry.sequence) for entry in door.memory.entries] == [("COMMIT", 1), ("ROLLBACK", 1)]
+
+
+@pytest.mark.parametrize("to", ["somewhere", "no-where"])
+def test_commit_waits_for_a_send_whose_address_is_asked_for(door: Door, wire: Wire, to: str) -> None:
+    link = wire.sender("")
+    coordinator = wire.coordinator()
+    id = wire.declare(coordinator)
+    link.send(b"1", message("a", to=to), state=TransactionalState(id))
+    link.send(b"2", message("b", to=to), state=TransactionalState(id))
+    outcome = wire.discharge(coordinator, id)
+    if to == "somewhere":
+        assert outcome == Accepted()
+        assert door.memory.operations == ["ADD_TX", "ADD_TX", "COMMIT"]
+    else:
+        assert condition(outcome) == "amqp:transaction:rollback"
+        assert door.memory.operations == ["ROLLBACK"]
 
 
 @pytest.mark.parametrize("how", ["detach", "end", "close", "drop"])

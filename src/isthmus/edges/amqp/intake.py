@@ -56,7 +56,8 @@ class Intake:
         self._address = address
         self._session = session
         self._checked = {address} if address else set()
-        self._held: deque[Delivery] = deque()
+        self._held: deque[tuple[Delivery, Transaction | None]] = deque()
+        """What waits for an address that is asked for, and the transactions that wait with it."""
         self._returned = 0
         self._window = visitor.server.settings.credit
         self._count = 0
@@ -70,10 +71,17 @@ class Intake:
         """Take a delivery."""
         self.in_flight += 1
         self._visitor.hold(len(delivery.data))
+        transaction: Transaction | None = None
+        if delivery.state is not None:
+            try:
+                transaction = self._transaction(delivery.state)
+            except Fault as problem:
+                self._refuse(delivery, None, problem)
+                return
         if self._held:
-            self._held.append(delivery)
+            self._hold(delivery, transaction)
         else:
-            self._take(delivery)
+            self._take(delivery, transaction)
 
     def leave(self) -> None:
         """The client has detached the link: answer once all that came over it is decided."""
@@ -82,16 +90,21 @@ class Intake:
             self.link.detach()
             self._visitor.wake()
 
-    def _take(self, delivery: Delivery) -> None:
+    def _hold(self, delivery: Delivery, transaction: Transaction | None) -> None:
+        self._held.append((delivery, transaction))
+        if transaction is not None:
+            transaction.look_into()
+
+    def _take(self, delivery: Delivery, transaction: Transaction | None) -> None:
         try:
             message = self._message(delivery)
             if message.address not in self._checked and not self._check(message.address):
-                self._held.append(delivery)
+                self._hold(delivery, transaction)
                 self._visitor.spawn(self._look_up(message.address))
                 return
-            self._write(delivery, message)
+            self._write(delivery, transaction, message)
         except (Fault, DecodeError, ConversionFailure) as problem:
-            self._refuse(delivery, problem)
+            self._refuse(delivery, transaction, problem)
 
     def _message(self, delivery: Delivery) -> Message:
         self._count += 1
@@ -130,23 +143,26 @@ class Intake:
         except HardFailure as failure:
             refusal = Refused(ERROR_TO_KAFKA, str(failure))
         held, self._held = self._held, deque()
-        if refusal is not None:
-            self._refuse(held.popleft(), refusal)
         while held:
             if self._held:
                 self._held.extend(held)
                 break
-            self._take(held.popleft())
+            delivery, transaction = held.popleft()
+            if refusal is not None:
+                self._refuse(delivery, transaction, refusal)
+                refusal = None
+            else:
+                self._take(delivery, transaction)
+            if transaction is not None:
+                transaction.looked_into()
         self._visitor.wake()
 
-    def _write(self, delivery: Delivery, message: Message) -> None:
+    def _write(self, delivery: Delivery, transaction: Transaction | None, message: Message) -> None:
         conversion = conversion_of(message, delivery.data, as_json=self._visitor.server.as_json)
-        state = delivery.state
-        if state is None:
+        if transaction is None:
             decided = partial(self._decided, delivery, ACCEPTED)
             self._visitor.server.journal.put(Entry(Op.ADD, message, None, None, conversion), decided)
             return
-        transaction = self._transaction(state)
         # The ledger keeps a transaction together by its session, which the link's need not be.
         if message.session != transaction.session:
             message = replace(message, session=transaction.session)
@@ -168,15 +184,18 @@ class Intake:
             self._visitor.server.stats.accepted += 1
         self._settle(delivery, state)
 
-    def _refuse(self, delivery: Delivery, problem: Fault | DecodeError | ConversionFailure) -> None:
+    def _refuse(
+        self,
+        delivery: Delivery,
+        transaction: Transaction | None,
+        problem: Fault | DecodeError | ConversionFailure,
+    ) -> None:
         if isinstance(problem, Fault):
             error = Error(problem.condition, problem.description)
         else:
             error = Error(DECODE_ERROR if isinstance(problem, DecodeError) else NOT_ALLOWED, str(problem))
-        if isinstance(delivery.state, TransactionalState):
-            transaction = self._visitor.transactions.find(delivery.state.txn_id)
-            if transaction is not None:
-                transaction.fail(str(problem))
+        if transaction is not None:
+            transaction.fail(str(problem))
         self._visitor.server.stats.rejected += 1
         self._settle(delivery, Rejected(error))
 

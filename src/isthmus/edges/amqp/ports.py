@@ -31,8 +31,13 @@ class Refused(Fault):
 class BatchJournal(Protocol):
     """Takes many entries without a future for each."""
 
-    def put(self, entry: Entry, decided: Callable[[IsthmusError | None], None]) -> None:
-        """Write an entry. ``decided`` is called on the loop, later: with None once the journal has it."""
+    def put(
+        self, entry: Entry, decided: Callable[[IsthmusError | None], None], *, more: bool = False
+    ) -> None:
+        """Write an entry. ``decided`` is called on the loop, later: with None once the journal has it.
+
+        Where ``more`` is about to follow, the entry may wait for that.
+        """
         ...
 
 

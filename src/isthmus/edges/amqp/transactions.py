@@ -1,8 +1,9 @@
 """Transactions: declared and discharged over a link to the coordinator, recorded in the journal.
 
-A send in a transaction is an ADD_TX with its place. Discharge waits until the journal has all of them, and
-then writes COMMIT or ROLLBACK with their number; the client is told only once the journal has that too. What
-a client leaves open is rolled back: when the coordinator's link, the session or the connection ends.
+A send in a transaction is an ADD_TX with its place. Discharge writes COMMIT or ROLLBACK with their number
+right behind them, and the client is told once the journal has all of it. Should it not get one of the sends,
+a COMMIT that it has is void, since that says how many there are: the ledger commits all or nothing. What a
+client leaves open is rolled back: when the coordinator's link, the session or the connection ends.
 
 Acknowledgements in a transaction belong to whoever delivered: it enlists as `Participant`.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from isthmus.edges.amqp.protocol.conditions import TRANSACTION_ROLLBACK, UNKNOWN_TRANSACTION
@@ -41,18 +43,33 @@ class Participant(Protocol):
 class Transaction:
     """One transaction, all of whose records are of one session of the journal."""
 
-    def __init__(self, journal: BatchJournal, session: str) -> None:
+    def __init__(self, journal: BatchJournal, session: str, *, streams: bool) -> None:
+        """``streams`` is whether the client is thought to send on without waiting for each send."""
         self.id = uuid.uuid4().bytes
         self.session = session
+        self.streamed = False
+        """Whether it did: something came before what went before it was decided."""
         self.accepted = TransactionalState(self.id, ACCEPTED)
         """The state of every send in it that the journal has."""
         self._journal = journal
         self._name = self.id.hex()
+        self._streams = streams
         self._count = 0
+        self._looked_into = 0
         self._undecided = 0
         self._failure: str | None = None
-        self._discharge: tuple[bool, Discharged] | None = None
+        self._ending: Callable[[], None] | None = None
+        """What is left to do once all that is in it is known, and then once that is decided."""
         self._participants: dict[Participant, None] = {}
+
+    def look_into(self) -> None:
+        """Note a send that comes to `add` later, or to nothing: an end waits for that."""
+        self._looked_into += 1
+
+    def looked_into(self) -> None:
+        """Note that one of those has come to what it comes to."""
+        self._looked_into -= 1
+        self._go_on()
 
     def add(
         self,
@@ -63,6 +80,7 @@ class Transaction:
         """Record a send. ``decided`` is told as by the journal."""
         entry = Entry(Op.ADD_TX, message, self._name, self._count, conversion)
         self._count += 1
+        self.streamed = self.streamed or self._undecided > 0
         self._undecided += 1
 
         def recorded(failure: IsthmusError | None) -> None:
@@ -70,9 +88,9 @@ class Transaction:
             if failure is not None:
                 self.fail(str(failure))
             decided(failure)
-            self._proceed()
+            self._go_on()
 
-        self._journal.put(entry, recorded)
+        self._journal.put(entry, recorded, more=self._streams)
 
     def fail(self, why: str) -> None:
         """Let it end in nothing but a rollback: something in it could not be taken."""
@@ -84,35 +102,47 @@ class Transaction:
         self._participants[participant] = None
 
     def discharge(self, *, commit: bool, discharged: Discharged) -> None:
-        """End it, as soon as the journal has all that is in it."""
-        self._discharge = (commit, discharged)
-        self._proceed()
+        """End it."""
+        if self._looked_into:
+            self._ending = partial(self.discharge, commit=commit, discharged=discharged)
+        else:
+            op = Op.COMMIT if commit and self._failure is None else Op.ROLLBACK
+            self._write(op, partial(self._written, op, commit, discharged))
 
-    def _proceed(self) -> None:
-        if self._discharge is None or self._undecided:
-            return
-        (commit, discharged), self._discharge = self._discharge, None
-        failure = self._failure
-        commits = commit and failure is None
+    def _go_on(self) -> None:
+        ending = self._ending
+        if ending is not None:
+            self._ending = None
+            ending()
 
-        def recorded(problem: IsthmusError | None) -> None:
-            for participant in self._participants:
-                if commits and problem is None:
-                    participant.commit()
-                else:
-                    participant.roll_back()
-            if problem is not None:
-                discharged(TRANSACTION_ROLLBACK, f"the outcome is not in the journal: {problem}")
-            elif commit and failure is not None:
-                discharged(TRANSACTION_ROLLBACK, f"rolled back, since a message was not taken: {failure}")
-            else:
-                discharged(None, "")
-
-        outcome = Message(
+    def _write(self, outcome: Op, written: Callable[[IsthmusError | None], None]) -> None:
+        nothing = Message(
             id="", address="", protocol="amqp", value=b"", body=Body(BodyKind.EMPTY), session=self.session
         )
-        op = Op.COMMIT if commits else Op.ROLLBACK
-        self._journal.put(Entry(op, outcome, self._name, self._count), recorded)
+        self._journal.put(Entry(outcome, nothing, self._name, self._count), written)
+
+    def _written(
+        self, outcome: Op, commit: bool, discharged: Discharged, problem: IsthmusError | None
+    ) -> None:
+        """The journal has the outcome, or never will."""
+        if self._undecided:
+            self._ending = partial(self._written, outcome, commit, discharged, problem)
+            return
+        committed = outcome is Op.COMMIT and problem is None
+        if committed and self._failure is not None:
+            self._write(Op.ROLLBACK, partial(self._written, Op.ROLLBACK, commit, discharged))
+            return
+        for participant in self._participants:
+            if committed:
+                participant.commit()
+            else:
+                participant.roll_back()
+        if problem is not None:
+            discharged(TRANSACTION_ROLLBACK, f"the outcome is not in the journal: {problem}")
+        elif commit and not committed:
+            discharged(TRANSACTION_ROLLBACK, f"rolled back, since a message was not taken: {self._failure}")
+        else:
+            discharged(None, "")
 
 
 class Transactions:
@@ -121,13 +151,15 @@ class Transactions:
     def __init__(self, journal: BatchJournal) -> None:
         self._journal = journal
         self._open: dict[bytes, Transaction] = {}
+        self._streams = False
+        """Whether the client goes on sending without waiting for each send, as far as is known."""
 
     def __len__(self) -> int:
         return len(self._open)
 
     def declare(self, session: str) -> Transaction:
         """Begin one."""
-        transaction = Transaction(self._journal, session)
+        transaction = Transaction(self._journal, session, streams=self._streams)
         self._open[transaction.id] = transaction
         return transaction
 
@@ -141,6 +173,7 @@ class Transactions:
         if transaction is None:
             discharged(UNKNOWN_TRANSACTION, "there is no such transaction, or it has ended")
         else:
+            self._streams = transaction.streamed
             transaction.discharge(commit=commit, discharged=discharged)
 
     def abandon(self, session: str | None = None) -> None:
