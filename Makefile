@@ -24,7 +24,10 @@ $(UV):
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv==0.13.7
 
-$(VENV)/.installed: requirements.lock pyproject.toml setup.py $(wildcard src/isthmus/codecs/*/*.py) | $(UV)
+# Where setup.py finds what it compiles.
+COMPILED := $(wildcard $(addprefix src/isthmus/,codecs/*/*.py converters/*.py edges/amqp/protocol/*.py journal/*.py))
+
+$(VENV)/.installed: requirements.lock pyproject.toml setup.py $(COMPILED) | $(UV)
 	$(UV) pip sync --quiet --python $(BIN)/python requirements.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@

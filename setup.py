@@ -1,7 +1,7 @@
 """The build. Everything that does not need code to be said is in pyproject.toml.
 
-The modules of the codecs that every message passes through are compiled when mypyc and a C compiler are
-there. Without either, or with ISTHMUS_PURE_PYTHON=1, the package is plain Python and does the same.
+The modules that every message passes through are compiled when mypyc and a C compiler are there. Without
+either, or with ISTHMUS_PURE_PYTHON=1, the package is plain Python and does the same.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import sys
 
 from setuptools import Extension, setup
 
-HOT_MODULES = (
-    *(
-        f"amqp/{name}"
-        for name in ("constructors", "reader", "writer", "boundary", "decoder", "encoder", "indexer")
-    ),
-    "bridge_message/canonical",
-)
+HOT_MODULES = {
+    "codecs/amqp": ("constructors", "reader", "writer", "boundary", "decoder", "encoder", "indexer"),
+    "codecs/bridge_message": ("canonical",),
+    "codecs/jms": ("headers", "ids", "kinds", "outgoing"),
+    "converters": ("annotations", "jms"),
+    "edges/amqp/protocol": ("connection", "frames", "link", "session", "transfers"),
+    "journal": ("layout",),
+}
+"""What every message passes through, by folder."""
 
 
 def hot_extensions() -> list[Extension]:
@@ -28,12 +30,12 @@ def hot_extensions() -> list[Extension]:
         import msgspec  # noqa: F401  # the compiler reads its types
         from mypyc.build import mypycify
     except ImportError as error:
-        sys.stderr.write(f"isthmus: {error}, so the codecs stay plain Python\n")
+        sys.stderr.write(f"isthmus: {error}, so the package stays plain Python\n")
         return []
     extensions: list[Extension] = mypycify(
         [
             "--config-file=",  # the project's own has plugins that a build does not need
-            *[f"src/isthmus/codecs/{name}.py" for name in HOT_MODULES],
+            *[f"src/isthmus/{folder}/{name}.py" for folder, names in HOT_MODULES.items() for name in names],
         ],
         group_name="isthmus",
     )

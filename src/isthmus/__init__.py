@@ -16,6 +16,24 @@ The message formats are a library too, which needs neither Spark nor Kafka::
 ``docs/converters.md`` and ``docs/message-format.md`` show how.
 """
 
+import os
+import sys
+
+if os.environ.get("ISTHMUS_PURE_PYTHON", "") not in ("", "0"):
+    from importlib.abc import PathEntryFinder
+    from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
+
+    _from_source = FileFinder.path_hook((SourceFileLoader, SOURCE_SUFFIXES))
+
+    def _of_this_package(folder: str) -> PathEntryFinder:
+        """Finds nothing but source in the folders of this package: not what was compiled from it."""
+        if not folder.startswith(__path__[0]):
+            raise ImportError
+        return _from_source(folder)
+
+    sys.path_hooks.insert(0, _of_this_package)
+    sys.path_importer_cache.pop(__path__[0], None)
+
 from isthmus import converters
 from isthmus.codecs.amqp import (
     AmqpMessage,

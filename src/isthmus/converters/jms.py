@@ -13,26 +13,19 @@ JMS, which shows no annotations, in the properties ``kafka_topic``, ``kafka_part
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from isthmus.codecs.amqp import AmqpMessage
-from isthmus.codecs.jms import to_amqp, to_message
-from isthmus.codecs.jms.names import TAKEN
+from isthmus.codecs.jms import to_message
+from isthmus.codecs.jms.outgoing import assemble, is_standard, put_standard, value_of
 from isthmus.converters.annotations import KEY, OFFSET, PARTITION, TOPIC, chosen, place_of
 from isthmus.converters.canonical import canonical, encoded
 from isthmus.converters.contract import KafkaRecord, ReceivedRecord
 from isthmus.errors import ConversionFailure
 from isthmus.journal import layout
-from isthmus.message import Body, BodyKind, Header, property_header_name
+from isthmus.message import Body, BodyKind, HeaderType
 
 CONVERTIBLE = (BodyKind.TEXT, BodyKind.BYTES, BodyKind.EMPTY)
-
-_PLACE_PROPERTIES: Final = {
-    "kafka_topic": TOPIC,
-    "kafka_partition": PARTITION,
-    "kafka_offset": OFFSET,
-    "kafka_key": KEY,
-}
 
 _NOWHERE: Final = "?"
 
@@ -58,28 +51,68 @@ def to_kafka_record(message: AmqpMessage) -> KafkaRecord:
 
 def to_amqp_message(address: str, record: ReceivedRecord) -> AmqpMessage:
     """The message of a record. Raises `EncodeError` for a header that does not hold what its type says."""
-    message = without_place(address, record)
     place = place_of(record)
-    properties = {name: place[annotation] for name, annotation in _PLACE_PROPERTIES.items()}
-    return message.replace(
-        message_annotations={**(message.message_annotations or {}), **place},
-        application_properties={**(message.application_properties or {}), **properties},
-    )
+    told = {
+        "kafka_topic": place[TOPIC],
+        "kafka_partition": place[PARTITION],
+        "kafka_offset": place[OFFSET],
+        "kafka_key": place[KEY],
+    }
+    return _message(address, record, place, told)
 
 
 def without_place(address: str, record: ReceivedRecord) -> AmqpMessage:
     """The message of a record that says nothing of where the record lies."""
-    foreign = {
-        _property_name(name): Header.of(value)
-        for name, value in record.headers
-        if not name.startswith(layout.HEADER_PREFIX) and not layout.is_reserved(name)
-    }
-    headers = foreign | layout.decode_headers(record.headers)
-    return to_amqp(headers, _kind(record.value), record.value, address=address)
+    return _message(address, record, {}, {})
 
 
-def _property_name(name: str) -> str:
-    return f"property.{name}" if name in TAKEN else property_header_name(name)
+def _message(
+    address: str, record: ReceivedRecord, annotations: dict[str, Any], told: dict[str, Any]
+) -> AmqpMessage:
+    types = layout.types_of(record.headers)
+    standard: dict[str, str | bytes] = {}
+    properties: dict[str, Any] = {}
+    foreign: dict[str, Any] = {}
+    for kafka_name, octets in record.headers:
+        name, meaning = _known_names.get(kafka_name) or _learn(kafka_name)
+        if meaning == _FOREIGN:
+            foreign[name] = octets
+        elif meaning == _PROPERTY:
+            header = layout.header_of(octets or b"", types.get(name, _STRING))
+            properties[name.removeprefix("property.")] = value_of(name, header)
+        elif meaning == _STANDARD:
+            put_standard(standard, name, layout.header_of(octets or b"", types.get(name, _STRING)))
+    if foreign:
+        properties = {**foreign, **properties}
+    properties.update(told)
+    kind, value = _kind(record.value), record.value
+    return assemble(standard, properties, annotations, kind, value, address=address)
+
+
+_STRING: Final = HeaderType.STRING
+_FOREIGN: Final = 0
+_PROPERTY: Final = 1
+_STANDARD: Final = 2
+_OUR_OWN: Final = 3
+
+_NAMES_KEPT: Final = 4096
+_NAME_KEPT_LENGTH: Final = 64
+_known_names: dict[str, tuple[str, int]] = {}
+"""What Kafka's names of headers mean: the same few come with every record."""
+
+
+def _learn(kafka_name: str) -> tuple[str, int]:
+    """The name of what a Kafka header is to a message, and what that is."""
+    if layout.is_reserved(kafka_name):
+        learnt = "", _OUR_OWN
+    elif not kafka_name.startswith(layout.HEADER_PREFIX):
+        learnt = kafka_name, _FOREIGN
+    else:
+        name = kafka_name.removeprefix(layout.HEADER_PREFIX)
+        learnt = name, _STANDARD if is_standard(name) else _PROPERTY
+    if len(_known_names) < _NAMES_KEPT and len(kafka_name) <= _NAME_KEPT_LENGTH:
+        _known_names[kafka_name] = learnt
+    return learnt
 
 
 def _kind(value: bytes | None) -> BodyKind:

@@ -53,10 +53,10 @@ class EdgeJournal:
         self._as_json = as_json
         self._loop = asyncio.get_running_loop()
         self._outcomes: deque[tuple[Callable[[Any], None], object]] = deque()
-        self._awake = False
         self._under_way = 0
         self._waiting: deque[tuple[Entry, _Reported, Decided]] = deque()
         self._release_at: asyncio.TimerHandle | None = None
+        writer.after_reports(self._wake)
 
     def put(self, entry: Entry, decided: Decided, *, more: bool = False) -> None:
         """Write an entry; entries of one session are in the journal in the order in which they were put.
@@ -142,13 +142,14 @@ class EdgeJournal:
 
     def _tell(self, whom: Callable[[Any], None], what: object) -> None:
         self._outcomes.append((whom, what))
-        if not self._awake:
-            self._awake = True
+
+    def _wake(self) -> None:
+        if self._outcomes and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._drain)
 
+    # On the loop
+
     def _drain(self) -> None:
-        # Before the first is taken: one that arrives in the meantime wakes the loop again.
-        self._awake = False
         outcomes = self._outcomes
         while outcomes:
             whom, what = outcomes.popleft()

@@ -263,7 +263,7 @@ def decode_headers(headers: KafkaHeaders) -> dict[str, Header]:
             values[own] = value or b""
         elif name == TYPES:
             types = _types(value or b"")
-    return {name: _header(value, types.get(name, _STRING)) for name, value in values.items()}
+    return {name: header_of(value, types.get(name, _STRING)) for name, value in values.items()}
 
 
 _own_names: dict[str, str | None] = {}
@@ -276,6 +276,15 @@ def _own_name(name: str) -> str | None:
     if len(_own_names) < _NAMES_KEPT and len(name) <= _NAME_KEPT_LENGTH:
         _own_names[name] = made
     return made
+
+
+def types_of(headers: KafkaHeaders) -> Mapping[str, HeaderType]:
+    """The types that Kafka headers say of others, by the name of the message's header."""
+    types: Mapping[str, HeaderType] = {}
+    for name, value in headers:
+        if name == TYPES:
+            types = _types(value or b"")
+    return types
 
 
 def _types(value: bytes) -> Mapping[str, HeaderType]:
@@ -296,7 +305,7 @@ def adopt(topic: str, record: Record) -> Message:
     Headers ``jms.<name>`` are the message's headers; any other is one of its own name, unless that is taken.
     """
     foreign = {
-        name: _header(value or b"", HeaderType.STRING)
+        name: header_of(value or b"", HeaderType.STRING)
         for name, value in record.headers
         if not name.startswith(HEADER_PREFIX) and not is_reserved(name)
     }
@@ -310,7 +319,8 @@ def adopt(topic: str, record: Record) -> Message:
     )
 
 
-def _header(value: bytes, type: HeaderType) -> Header:
+def header_of(value: bytes, type: HeaderType) -> Header:
+    """The header of a Kafka header's value; one that is not UTF-8 is binary, whatever it is said to be."""
     try:
         return Header(value.decode(), type)
     except UnicodeDecodeError:

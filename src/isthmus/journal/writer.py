@@ -72,6 +72,7 @@ class JournalWriter:
         self._numbers = count()
         self._purged: list[tuple[int, Record, int, Report]] = []
         """What a lost client held: not in the order in which it was given."""
+        self._after_reports: list[Callable[[], None]] = []
         self._open = True
         self._polling = Thread(target=self._poll, name="journal-writer", daemon=True)
         self._polling.start()
@@ -111,6 +112,10 @@ class JournalWriter:
         except KafkaException as error:
             raise self.refused(error.args[0]) from None
         return True
+
+    def after_reports(self, call: Callable[[], None]) -> None:
+        """Have something called, from another thread, whenever the fate of some entries was reported."""
+        self._after_reports.append(call)
 
     def position(self, message: Delivered) -> Position:
         """The place of a delivered message."""
@@ -177,9 +182,13 @@ class JournalWriter:
     def _serve(self, timeout_s: float) -> None:
         """Let Kafka's client report."""
         try:
-            self._producer.poll(timeout_s)
+            reported = self._producer.poll(timeout_s)
         except BrokersLost:
             self._renew()
+            reported = True
+        if reported:
+            for call in self._after_reports:
+                call()
 
     def _renew(self) -> None:
         """Go on with another client. What the lost one holds is written by that, before all that follows.

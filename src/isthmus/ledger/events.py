@@ -78,15 +78,20 @@ def plain_key(op: Op, key: bytes, transaction: str, place: int) -> bytes:
 
 
 _encoder = msgspec.msgpack.Encoder()
-_record_decoder = msgspec.msgpack.Decoder(Record)
+# Not of a Record: where that is compiled, its fields have no types that could be read.
+_record_decoder = msgspec.msgpack.Decoder(tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]])
 _events_decoder = msgspec.msgpack.Decoder(list[Event])
 _updates_decoder = msgspec.msgpack.Decoder(list[Update])
 
 pack = _encoder.encode
 """Anything made of what MessagePack knows, as bytes."""
-unpack_record = _record_decoder.decode
 unpack_events = _events_decoder.decode
 unpack_updates = _updates_decoder.decode
+
+
+def unpack_record(data: bytes) -> Record:
+    """A record that was packed."""
+    return Record(*_record_decoder.decode(data))
 
 
 def in_chunks(updates: Iterable[Update]) -> Iterator[bytes]:

@@ -23,7 +23,11 @@ class FakeWriter:
         self.taken: list[str] = []
         self.fails: Exception | None = None
         self._pending: list[Callable[[Any, Any], None]] = []
+        self._after_reports: Callable[[], None] = lambda: None
         self.closed = False
+
+    def after_reports(self, call: Callable[[], None]) -> None:
+        self._after_reports = call
 
     def offer(self, entry: Entry, delivered: Callable[[Any, Any], None]) -> bool:
         if self.fails is not None:
@@ -41,6 +45,7 @@ class FakeWriter:
         def work() -> None:
             for offset, delivered in enumerate(pending):
                 delivered(error, offset)
+            self._after_reports()
 
         thread = threading.Thread(target=work)
         thread.start()
@@ -123,6 +128,23 @@ def test_messages_leave_after_a_short_time_though_one_is_still_under_way() -> No
         assert writer.taken == ["0"]
         await asyncio.sleep(5 * GATHER_S)
         assert writer.taken == ["0", "1", "2", "3", "4"]
+
+    run(scenario)
+
+
+def test_a_message_with_more_to_come_waits_for_it_for_a_short_time() -> None:
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        journal.put(entry("0"), lambda _: None, more=True)
+        journal.put(entry("1"), lambda _: None, more=True)
+        assert writer.taken == []
+        journal.put(entry("2"), lambda _: None)
+        assert writer.taken == ["0", "1", "2"]
+        writer.report()
+        await asyncio.sleep(0.01)
+        journal.put(entry("3"), lambda _: None, more=True)
+        assert writer.taken == ["0", "1", "2"]
+        await asyncio.sleep(5 * GATHER_S)
+        assert writer.taken == ["0", "1", "2", "3"]
 
     run(scenario)
 

@@ -12,18 +12,10 @@ A message is read as deep as it is needed, and each depth costs only what it doe
 nothing else, in time linear in their length; values that AMQP cannot carry raise `EncodeError`.
 
 The modules that messages pass through are compiled where the package was built with a C compiler; `COMPILED`
-tells. With ISTHMUS_PURE_PYTHON=1 in the environment their source is run instead, with the same results.
+tells.
 """
 
 from __future__ import annotations
-
-import os
-import sys
-from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
-
-if os.environ.get("ISTHMUS_PURE_PYTHON", "") not in ("", "0"):
-    # The finder of this folder, from here on, knows source files only.
-    sys.path_importer_cache[__path__[0]] = FileFinder(__path__[0], (SourceFileLoader, SOURCE_SUFFIXES))
 
 from isthmus.codecs.amqp import reader as _reader
 from isthmus.codecs.amqp.boundary import Section, boundaries

@@ -62,6 +62,10 @@ _CLASSES: Final[dict[HeaderType, Any]] = {
 """What holds a header's value in AMQP, where it is not the plain Python value."""
 
 
+Octets = str | bytes
+"""The value of a standard header: text, or what it would be as text if that is not known yet."""
+
+
 def to_amqp(
     headers: Mapping[str, Header], kind: BodyKind, content: bytes | None, *, address: str | None = None
 ) -> AmqpMessage:
@@ -70,96 +74,136 @@ def to_amqp(
     A header ``Destination`` outranks ``address``. Standard headers may also be named as JMS names them.
     Raises `EncodeError` for a header that does not hold what its name or its type says.
     """
-    fields = _Fields(headers)
+    standard: dict[str, Octets] = {}
+    properties: dict[str, Any] = {}
+    for given, header in headers.items():
+        if is_standard(given):
+            put_standard(standard, given, header)
+        else:
+            properties[given.removeprefix("property.")] = value_of(given, header)
+    return assemble(standard, properties, {}, kind, content, address=address)
+
+
+def assemble(
+    standard: Mapping[str, Octets],
+    properties: dict[str, Any],
+    annotations: dict[str, Any],
+    kind: BodyKind,
+    content: bytes | None,
+    *,
+    address: str | None,
+) -> AmqpMessage:
+    """The message with these standard headers, as `put_standard` puts them, and these properties.
+
+    ``annotations`` are those that it has beyond its own.
+    """
     body = body_for(kind, content)
-    message_id, correlation_id = fields.text("MessageId"), fields.text("CorrelationId")
-    content_type = fields.text(CONTENT_TYPE)
+    message_id, correlation_id = _text(standard, "MessageId"), _text(standard, "CorrelationId")
+    content_type = _text(standard, CONTENT_TYPE)
     if content_type is None and isinstance(body, Data):
         content_type = IMPLIED_CONTENT_TYPES.get(kind)
-    annotations: dict[str, Any] = {
-        REPLY_TO_TYPE: fields.destination_type(REPLY_TO_TYPE),
-        DELIVERY_TIME: fields.number("DeliveryTime"),
-        DESTINATION_TYPE: fields.destination_type(DESTINATION_TYPE),
-        MESSAGE_TYPE: Byte(MESSAGE_TYPES[kind]) if kind in MESSAGE_TYPES else None,
-    }
+    own: dict[str, Any] = {}
+    if REPLY_TO_TYPE in standard:
+        _put_destination_type(own, standard, REPLY_TO_TYPE)
+    if "DeliveryTime" in standard:
+        own[DELIVERY_TIME] = _number(standard, "DeliveryTime")
+    if DESTINATION_TYPE in standard:
+        _put_destination_type(own, standard, DESTINATION_TYPE)
+    if kind in _MESSAGE_TYPES:
+        own[MESSAGE_TYPE] = _MESSAGE_TYPES[kind]
+    own.update(annotations)
     return AmqpMessage(
-        header=fields.header(),
-        message_annotations={name: value for name, value in annotations.items() if value is not None} or None,
+        header=_header(standard),
+        message_annotations=own or None,
         properties=MessageProperties(
-            message_id=None if message_id is None else parse_id(message_id),
-            user_id=fields.octets("JMSXUserID"),
-            to=fields.text("Destination") or address,
-            subject=fields.text("Type"),
-            reply_to=fields.text("ReplyTo"),
-            correlation_id=None if correlation_id is None else parse_id(correlation_id),
-            content_type=content_type,
-            content_encoding=fields.text(CONTENT_ENCODING),
-            absolute_expiry_time=fields.number("Expiration") or None,  # 0 is JMS's word for never
-            creation_time=fields.number("Timestamp") or None,  # and for unknown
-            group_id=fields.text("JMSXGroupID"),
-            group_sequence=fields.number("JMSXGroupSeq"),
-            reply_to_group_id=fields.text(REPLY_TO_GROUP_ID),
+            None if message_id is None else parse_id(message_id),
+            _octets(standard, "JMSXUserID"),
+            _text(standard, "Destination") or address,
+            _text(standard, "Type"),
+            _text(standard, "ReplyTo"),
+            None if correlation_id is None else parse_id(correlation_id),
+            content_type,
+            _text(standard, CONTENT_ENCODING),
+            _number(standard, "Expiration") or None,  # 0 is JMS's word for never
+            _number(standard, "Timestamp") or None,  # and for unknown
+            _text(standard, "JMSXGroupID"),
+            _number(standard, "JMSXGroupSeq"),
+            _text(standard, REPLY_TO_GROUP_ID),
         ),
-        application_properties=fields.properties() or None,
+        application_properties=properties or None,
         body=body,
     )
 
 
-class _Fields:
-    """Headers by their canonical names, each taken once; those left over are an application's properties."""
-
-    def __init__(self, headers: Mapping[str, Header]) -> None:
-        self._left = {canonical_header_name(name): header for name, header in headers.items()}
-
-    def text(self, name: str) -> str | None:
-        header = self._left.pop(name, None)
-        if header is None or header.type is HeaderType.NULL:
-            return None
-        if header.type is not HeaderType.BINARY:  # what a Kafka client writes without saying its type
-            return header.text
-        try:
-            return bytes(_value(name, header)).decode()
-        except UnicodeDecodeError:
-            raise EncodeError(f"the header {name} is not UTF-8") from None
-
-    def octets(self, name: str) -> bytes | None:
-        header = self._left.get(name)
-        if header is not None and header.type is HeaderType.BINARY:
-            del self._left[name]
-            return bytes(_value(name, header))
-        text = self.text(name)
-        return None if text is None else text.encode()
-
-    def number(self, name: str) -> int | None:
-        text = self.text(name)
-        try:
-            return None if text is None else int(text)
-        except ValueError:
-            raise EncodeError(f"the header {name} is not a number: {text!r}") from None
-
-    def destination_type(self, name: str) -> Byte | None:
-        text = self.text(name)
-        return Byte(DESTINATION_TYPES.index(text)) if text in DESTINATION_TYPES else None
-
-    def header(self) -> MessageHeader | None:
-        """The header section; what has AMQP's default value is left out of it, as Qpid JMS does."""
-        durable = self.text("DeliveryMode") != NON_PERSISTENT
-        priority = self.number("Priority")
-        redelivered = self.text("Redelivered") == "true"
-        count = self.number("JMSXDeliveryCount")
-        earlier = int(redelivered) if count is None else count - 1  # JMS counts this delivery too
-        header = MessageHeader(
-            durable=durable or None,
-            priority=None if priority == DEFAULT_PRIORITY else priority,
-            delivery_count=earlier or None,
-        )
-        return None if header == MessageHeader() else header
-
-    def properties(self) -> dict[str, Any]:
-        return {name.removeprefix("property."): _value(name, header) for name, header in self._left.items()}
+def is_standard(name: str) -> bool:
+    """Whether a header means something to AMQP or JMS, and is no property of an application."""
+    return canonical_header_name(name) in _STANDARD_NAMES
 
 
-def _value(name: str, header: Header) -> Any:
+def put_standard(standard: dict[str, Octets], name: str, header: Header) -> None:
+    """Put such a header among others; one of type null is none."""
+    if header.type is HeaderType.BINARY:
+        standard[canonical_header_name(name)] = value_of(name, header)
+    elif header.type is not HeaderType.NULL:
+        standard[canonical_header_name(name)] = header.text
+
+
+_STANDARD_NAMES: Final = frozenset(
+    {
+        *("MessageId", "CorrelationId", "Destination", "ReplyTo", "Type", "Timestamp", "Expiration"),
+        *("DeliveryMode", "DeliveryTime", "Priority", "Redelivered", "JMSXDeliveryCount", "JMSXUserID"),
+        *("JMSXGroupID", "JMSXGroupSeq", REPLY_TO_GROUP_ID, CONTENT_TYPE, CONTENT_ENCODING),
+        *(DESTINATION_TYPE, REPLY_TO_TYPE),
+    }
+)
+_MESSAGE_TYPES: Final = {kind: Byte(number) for kind, number in MESSAGE_TYPES.items()}
+
+
+def _text(standard: Mapping[str, Octets], name: str) -> str | None:
+    value = standard.get(name)
+    if value is None or isinstance(value, str):
+        return value
+    try:  # what a Kafka client writes without saying its type
+        return value.decode()
+    except UnicodeDecodeError:
+        raise EncodeError(f"the header {name} is not UTF-8") from None
+
+
+def _octets(standard: Mapping[str, Octets], name: str) -> bytes | None:
+    value = standard.get(name)
+    return value.encode() if isinstance(value, str) else value
+
+
+def _number(standard: Mapping[str, Octets], name: str) -> int | None:
+    text = _text(standard, name)
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        raise EncodeError(f"the header {name} is not a number: {text!r}") from None
+
+
+def _put_destination_type(annotations: dict[str, Any], standard: Mapping[str, Octets], name: str) -> None:
+    text = _text(standard, name)
+    if text in DESTINATION_TYPES:
+        annotations[name] = Byte(DESTINATION_TYPES.index(text))
+
+
+def _header(standard: Mapping[str, Octets]) -> MessageHeader | None:
+    """The header section; what has AMQP's default value is left out of it, as Qpid JMS does."""
+    durable = _text(standard, "DeliveryMode") != NON_PERSISTENT
+    priority = _number(standard, "Priority")
+    count = _number(standard, "JMSXDeliveryCount")
+    # JMS counts this delivery too.
+    earlier = int(_text(standard, "Redelivered") == "true") if count is None else count - 1
+    if priority == DEFAULT_PRIORITY:
+        priority = None
+    if not (durable or earlier) and priority is None:
+        return None
+    return MessageHeader(durable or None, priority, None, None, earlier or None)
+
+
+def value_of(name: str, header: Header) -> Any:
+    """What holds a header's value in AMQP. Raises `EncodeError` for a text that is not of its type."""
     if header.type is HeaderType.STRING:
         return header.text
     try:

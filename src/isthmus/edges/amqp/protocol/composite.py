@@ -11,6 +11,7 @@ None or have the default, since the peer takes the same default for them.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, ClassVar, Final, Self
 
 import msgspec
@@ -77,27 +78,34 @@ class Composite(msgspec.Struct, frozen=True):
         if len(fields) > len(cls.WIRE):
             raise ConnectionFault(DECODE_ERROR, f"{cls.SYMBOL} has {len(fields)} fields")
         given: dict[str, Any] = {}
-        for name, kind, value in zip(cls.__struct_fields__, cls.WIRE, fields, strict=False):
+        for (name, kind, plain), value in zip(_fields(cls), fields, strict=False):
             if value is not None:
-                given[name] = _checked(value, kind, cls, name)
-        for name, kind in zip(cls.__struct_fields__, cls.WIRE, strict=True):
-            if kind.endswith("!") and name not in given:
+                given[name] = value if type(value) is plain else _checked(value, kind, cls, name)
+        for name in _mandatory(cls):
+            if name not in given:
                 raise ConnectionFault(INVALID_FIELD, f"{cls.SYMBOL} lacks its mandatory {_spelled(name)}")
         return cls(**given)
 
 
-_DEFAULTS: Final[dict[type, tuple[object, ...]]] = {}
-
-
+@cache
 def _defaults(cls: type[Composite]) -> tuple[object, ...]:
-    known = _DEFAULTS.get(cls)
-    if known is None:
-        known = tuple(
-            None if field.default is msgspec.NODEFAULT else field.default
-            for field in msgspec.structs.fields(cls)
-        )
-        _DEFAULTS[cls] = known
-    return known
+    return tuple(
+        None if field.default is msgspec.NODEFAULT else field.default for field in msgspec.structs.fields(cls)
+    )
+
+
+@cache
+def _fields(cls: type[Composite]) -> tuple[tuple[str, str, type | None], ...]:
+    """For each field its name, its type, and what holds a value that is fine as it is."""
+    return tuple(
+        (name, kind, _CLASSES.get(kind.rstrip("!")))
+        for name, kind in zip(cls.__struct_fields__, cls.WIRE, strict=True)
+    )
+
+
+@cache
+def _mandatory(cls: type[Composite]) -> tuple[str, ...]:
+    return tuple(name for name, kind, _ in _fields(cls) if kind.endswith("!"))
 
 
 def interpret(value: object) -> object:

@@ -16,15 +16,12 @@ def encode_transfer(
     """
     pos = 0
     while True:
-        head = _head(delivery, first=first, more=True, state=state)
+        head = _head(delivery, first=first, more=more, state=state)
         chunk = room - len(head)
-        last = len(data) - pos <= chunk
-        if last:
-            if not more:
-                head = _head(delivery, first=first, more=False, state=state)
+        if len(data) - pos <= chunk:
             yield head + data[pos:] if pos else head + data
             return
-        yield head + data[pos : pos + chunk]
+        yield _head(delivery, first=first, more=True, state=state) + data[pos : pos + chunk]
         pos += chunk
         first, state = False, None
 
