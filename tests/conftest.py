@@ -53,8 +53,9 @@ class BySharedServers(LoadFileScheduling):
         return "spark" if SPARK.match(nodeid) else super()._split_scope(nodeid)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    return BySharedServers(config, log)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    return BySharedServers(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture

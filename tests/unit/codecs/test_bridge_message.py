@@ -180,17 +180,16 @@ def test_each_type_has_its_getter(type: PropertyType, getter_and_value: tuple[st
         assert got.__class__ is value.__class__
 
 
-@pytest.mark.parametrize("asked", GETTERS)
 @pytest.mark.parametrize("there", PropertyType)
-def test_a_getter_of_another_type_says_so(asked: PropertyType, there: PropertyType) -> None:
-    if asked is there:
-        return
+def test_a_getter_of_another_type_says_so(there: PropertyType) -> None:
     value = None if there is PropertyType.NULL else GETTERS[there][1]
-    with pytest.raises(
-        WrongPropertyType, match=f"'p' is {there.name.lower()}, not {asked.name.lower()}"
-    ) as raised:
-        getattr(with_property(value, there), GETTERS[asked][0])("p")
-    assert (raised.value.name, raised.value.asked, raised.value.found) == ("p", asked, there)
+    message = with_property(value, there)
+    for asked in GETTERS.keys() - {there}:
+        with pytest.raises(
+            WrongPropertyType, match=f"'p' is {there.name.lower()}, not {asked.name.lower()}"
+        ) as raised:
+            getattr(message, GETTERS[asked][0])("p")
+        assert (raised.value.name, raised.value.asked, raised.value.found) == ("p", asked, there)
     assert isinstance(raised.value, IsthmusError)
 
 

@@ -24,10 +24,11 @@ def full_message() -> bytes:
     return message.encode()
 
 
-@pytest.mark.parametrize("length", range(len(full_message())))
-def test_every_truncation_is_refused(length: int) -> None:
-    with pytest.raises(DecodeError):
-        BridgeMessage.decode(full_message()[:length])
+def test_every_truncation_is_refused() -> None:
+    whole = full_message()
+    for length in range(len(whole)):
+        with pytest.raises(DecodeError):
+            BridgeMessage.decode(whole[:length])
 
 
 def test_trailing_bytes_are_refused() -> None:

@@ -25,13 +25,15 @@ from isthmus.edges.amqp.protocol.sasl import (
     SCRAM_SHA_512,
 )
 
+SECRETS = {
+    ("alice", mechanism): ScramSecret.of("wonder,=land", mechanism)
+    for mechanism in (SCRAM_SHA_256, SCRAM_SHA_512)
+}
+
 
 class Users:
     def __init__(self) -> None:
-        self.known = {
-            ("alice", mechanism): ScramSecret.of("wonder,=land", mechanism)
-            for mechanism in (SCRAM_SHA_256, SCRAM_SHA_512)
-        }
+        self.known = dict(SECRETS)
 
     def secret(self, user: str, mechanism: str) -> ScramSecret | None:
         return self.known.get((user, mechanism))
