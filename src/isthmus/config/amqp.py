@@ -93,6 +93,11 @@ class AmqpSettings(Section):
         64 * 1024 * 1024,
         "how many bytes of messages a connection may have under way before it is read no further",
     )
+    max_total_unsettled_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
+        "max-total-unsettled-bytes",
+        128 * 1024 * 1024,
+        "the same for all connections together, to each worker, and 4096 bytes more for each message",
+    )
     idle_timeout_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
         "idle-timeout", 60.0, "how long a client may be silent, heartbeats included"
     )

@@ -17,13 +17,13 @@ from typing import Any, Final
 
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.codecs.jms import to_message
-from isthmus.codecs.jms.outgoing import assemble, is_standard, put_standard, value_of
+from isthmus.codecs.jms.outgoing import Standard, assemble, is_standard, put_standard, value_of
 from isthmus.converters.annotations import KEY, OFFSET, PARTITION, TOPIC, chosen, place_of
 from isthmus.converters.canonical import canonical, encoded
 from isthmus.converters.contract import KafkaRecord, ReceivedRecord
 from isthmus.errors import ConversionFailure
 from isthmus.journal import layout
-from isthmus.message import Body, BodyKind, HeaderType
+from isthmus.message import Body, BodyKind, HeaderType, canonical_header_name
 
 CONVERTIBLE = (BodyKind.TEXT, BodyKind.BYTES, BodyKind.EMPTY)
 
@@ -70,18 +70,17 @@ def _message(
     address: str, record: ReceivedRecord, annotations: dict[str, Any], told: dict[str, Any]
 ) -> AmqpMessage:
     types = layout.types_of(record.headers)
-    standard: dict[str, str | bytes] = {}
+    standard: Standard = {}
     properties: dict[str, Any] = {}
     foreign: dict[str, Any] = {}
     for kafka_name, octets in record.headers:
-        name, meaning = _known_names.get(kafka_name) or _learn(kafka_name)
+        meaning, name, own = _known_names.get(kafka_name) or _learn(kafka_name)
         if meaning == _FOREIGN:
             foreign[name] = octets
         elif meaning == _PROPERTY:
-            header = layout.header_of(octets or b"", types.get(name, _STRING))
-            properties[name.removeprefix("property.")] = value_of(name, header)
+            properties[name] = value_of(own, layout.header_of(octets or b"", types.get(own, _STRING)))
         elif meaning == _STANDARD:
-            put_standard(standard, name, layout.header_of(octets or b"", types.get(name, _STRING)))
+            put_standard(standard, name, layout.header_of(octets or b"", types.get(own, _STRING)))
     if foreign:
         properties = {**foreign, **properties}
     properties.update(told)
@@ -97,19 +96,21 @@ _OUR_OWN: Final = 3
 
 _NAMES_KEPT: Final = 4096
 _NAME_KEPT_LENGTH: Final = 64
-_known_names: dict[str, tuple[str, int]] = {}
+_known_names: dict[str, tuple[int, str, str]] = {}
 """What Kafka's names of headers mean: the same few come with every record."""
 
 
-def _learn(kafka_name: str) -> tuple[str, int]:
-    """The name of what a Kafka header is to a message, and what that is."""
+def _learn(kafka_name: str) -> tuple[int, str, str]:
+    """What a Kafka header is to a message, what it is called as such, and its name without the prefix."""
+    own = kafka_name.removeprefix(layout.HEADER_PREFIX)
     if layout.is_reserved(kafka_name):
-        learnt = "", _OUR_OWN
+        learnt = _OUR_OWN, own, own
     elif not kafka_name.startswith(layout.HEADER_PREFIX):
-        learnt = kafka_name, _FOREIGN
+        learnt = _FOREIGN, own, own
+    elif is_standard(own):
+        learnt = _STANDARD, canonical_header_name(own), own
     else:
-        name = kafka_name.removeprefix(layout.HEADER_PREFIX)
-        learnt = name, _STANDARD if is_standard(name) else _PROPERTY
+        learnt = _PROPERTY, own.removeprefix("property."), own
     if len(_known_names) < _NAMES_KEPT and len(kafka_name) <= _NAME_KEPT_LENGTH:
         _known_names[kafka_name] = learnt
     return learnt

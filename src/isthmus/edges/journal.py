@@ -38,7 +38,7 @@ a `SoftFailure` for one that the journal cannot carry, or that is too large for 
 _Reported = Callable[[KafkaError | None, Delivered], None]
 """What Kafka's client calls."""
 
-GATHER_S = 0.002
+GATHER_S = 0.005
 """How long a message waits for others at most, while Kafka is busy with the last ones."""
 RETRY_S = 0.02
 """How long a full queue is left alone."""

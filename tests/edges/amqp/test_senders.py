@@ -215,6 +215,30 @@ def test_reading_stops_while_too_many_bytes_are_under_way() -> None:
         connection.close()
 
 
+def test_nobody_is_read_while_too_many_bytes_of_all_are_under_way() -> None:
+    with Door(max_total_unsettled_bytes=20_000) as door:
+        door.memory.held = True
+        connections = [BlockingConnection(door.url, timeout=10) for _ in range(2)]
+        for connection in connections:
+            sender = connection.create_sender("orders")
+            connection.wait(lambda sender=sender: sender.link.credit > 0)
+            for _ in range(500):
+                sender.link.send(Message(b"x" * 10_000))
+
+        def arrived() -> int:
+            for connection in connections:
+                with suppress(proton.Timeout):
+                    connection.wait(lambda: False, timeout=0.1)
+            return door.memory.waiting + len(door.memory.entries)
+
+        most = max(arrived() for _ in range(3))
+        assert 0 < most < 500
+        door.release()
+        eventually(lambda: arrived() == 1000, timeout_s=20)
+        for connection in connections:
+            connection.close()
+
+
 def test_a_message_without_an_id_gets_one(door: Door, connection: BlockingConnection) -> None:
     sender = connection.create_sender("orders")
     sender.send(Message("a"))

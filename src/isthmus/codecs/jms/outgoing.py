@@ -61,9 +61,8 @@ _CLASSES: Final[dict[HeaderType, Any]] = {
 }
 """What holds a header's value in AMQP, where it is not the plain Python value."""
 
-
-Octets = str | bytes
-"""The value of a standard header: text, or what it would be as text if that is not known yet."""
+Standard = dict[str, str | bytes]
+"""Standard headers by their canonical names: text, or bytes of which nobody has said that they are."""
 
 
 def to_amqp(
@@ -74,18 +73,18 @@ def to_amqp(
     A header ``Destination`` outranks ``address``. Standard headers may also be named as JMS names them.
     Raises `EncodeError` for a header that does not hold what its name or its type says.
     """
-    standard: dict[str, Octets] = {}
+    standard: Standard = {}
     properties: dict[str, Any] = {}
     for given, header in headers.items():
         if is_standard(given):
-            put_standard(standard, given, header)
+            put_standard(standard, canonical_header_name(given), header)
         else:
             properties[given.removeprefix("property.")] = value_of(given, header)
     return assemble(standard, properties, {}, kind, content, address=address)
 
 
 def assemble(
-    standard: Mapping[str, Octets],
+    standard: Standard,
     properties: dict[str, Any],
     annotations: dict[str, Any],
     kind: BodyKind,
@@ -140,12 +139,12 @@ def is_standard(name: str) -> bool:
     return canonical_header_name(name) in _STANDARD_NAMES
 
 
-def put_standard(standard: dict[str, Octets], name: str, header: Header) -> None:
-    """Put such a header among others; one of type null is none."""
+def put_standard(standard: Standard, name: str, header: Header) -> None:
+    """Put such a header among others by its canonical name; one of type null is none."""
     if header.type is HeaderType.BINARY:
-        standard[canonical_header_name(name)] = value_of(name, header)
+        standard[name] = value_of(name, header)
     elif header.type is not HeaderType.NULL:
-        standard[canonical_header_name(name)] = header.text
+        standard[name] = header.text
 
 
 _STANDARD_NAMES: Final = frozenset(
@@ -159,7 +158,7 @@ _STANDARD_NAMES: Final = frozenset(
 _MESSAGE_TYPES: Final = {kind: Byte(number) for kind, number in MESSAGE_TYPES.items()}
 
 
-def _text(standard: Mapping[str, Octets], name: str) -> str | None:
+def _text(standard: Standard, name: str) -> str | None:
     value = standard.get(name)
     if value is None or isinstance(value, str):
         return value
@@ -169,12 +168,12 @@ def _text(standard: Mapping[str, Octets], name: str) -> str | None:
         raise EncodeError(f"the header {name} is not UTF-8") from None
 
 
-def _octets(standard: Mapping[str, Octets], name: str) -> bytes | None:
+def _octets(standard: Standard, name: str) -> bytes | None:
     value = standard.get(name)
     return value.encode() if isinstance(value, str) else value
 
 
-def _number(standard: Mapping[str, Octets], name: str) -> int | None:
+def _number(standard: Standard, name: str) -> int | None:
     text = _text(standard, name)
     try:
         return None if text is None else int(text)
@@ -182,13 +181,13 @@ def _number(standard: Mapping[str, Octets], name: str) -> int | None:
         raise EncodeError(f"the header {name} is not a number: {text!r}") from None
 
 
-def _put_destination_type(annotations: dict[str, Any], standard: Mapping[str, Octets], name: str) -> None:
+def _put_destination_type(annotations: dict[str, Any], standard: Standard, name: str) -> None:
     text = _text(standard, name)
     if text in DESTINATION_TYPES:
         annotations[name] = Byte(DESTINATION_TYPES.index(text))
 
 
-def _header(standard: Mapping[str, Octets]) -> MessageHeader | None:
+def _header(standard: Standard) -> MessageHeader | None:
     """The header section; what has AMQP's default value is left out of it, as Qpid JMS does."""
     durable = _text(standard, "DeliveryMode") != NON_PERSISTENT
     priority = _number(standard, "Priority")

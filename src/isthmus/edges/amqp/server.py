@@ -29,6 +29,8 @@ TICK_S: Final = 0.5
 """How often heartbeats are seen to."""
 GOODBYE_S: Final = 2.0
 """How long clients may take to answer close."""
+OVERHEAD_BYTES: Final = 4096
+"""What a message under way takes in memory beside its bytes, roughly."""
 
 
 @dataclass(slots=True)
@@ -75,6 +77,9 @@ class AmqpServer:
             max_partial_bytes=max(settings.max_unsettled_bytes, 2 * self.max_message_size),
         )
         self._answer = Open(container_id, offered_capabilities=CAPABILITIES)
+        self.full = False
+        """Whether the messages that are under way are too many bytes for anybody to be read further."""
+        self._unsettled_bytes = 0
         self._visitors: dict[Visitor, None] = {}
         self._woken: dict[Visitor, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -153,6 +158,18 @@ class AmqpServer:
         self._visitors.pop(visitor, None)
         self._woken.pop(visitor, None)
 
+    def hold(self, size: int) -> None:
+        """Count a message that is under way."""
+        self._unsettled_bytes += size + OVERHEAD_BYTES
+        if not self.full and self._unsettled_bytes > self.settings.max_total_unsettled_bytes:
+            self._set_full(True)
+
+    def release(self, size: int) -> None:
+        """Count a message that is decided."""
+        self._unsettled_bytes -= size + OVERHEAD_BYTES
+        if self.full and self._unsettled_bytes <= self.settings.max_total_unsettled_bytes >> 1:
+            self._set_full(False)
+
     def recognize(self, client: Client, identity: Identity) -> Client:
         """The client, now that it is known who it is: with a users file, whoever is not in it may nothing."""
         user = None
@@ -173,6 +190,11 @@ class AmqpServer:
         task.add_done_callback(self._tasks.discard)
 
     # Inside
+
+    def _set_full(self, full: bool) -> None:
+        self.full = full
+        for visitor in self._visitors:
+            visitor.see_to_reading()
 
     async def _listen(self, port: int, amqps: AmqpsSettings | None, reuse_port: bool) -> None:
         server = await self._loop.create_server(

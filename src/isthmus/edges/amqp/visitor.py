@@ -89,6 +89,8 @@ class Visitor(asyncio.Protocol):
         for event in self.engine.receive_data(data, self._loop.time()):
             if type(event) is Delivery:
                 self._on_delivery(event)
+            elif type(event) is Disposed:
+                self._on_disposed(event)
             else:
                 self._on_event(event)
         self.flush()
@@ -96,12 +98,12 @@ class Visitor(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client reads too slowly: what it sends would only make for more answers."""
         self._congested = True
-        self._see_to_reading()
+        self.see_to_reading()
 
     def resume_writing(self) -> None:
         """The client has caught up."""
         self._congested = False
-        self._see_to_reading()
+        self.see_to_reading()
         for outlet in self._outlets():
             outlet.flowed()
         self.wake()
@@ -133,14 +135,31 @@ class Visitor(asyncio.Protocol):
     def hold(self, size: int) -> None:
         """Count a message that is under way."""
         self._unsettled_bytes += size
+        self.server.hold(size)
         if self._unsettled_bytes > self.server.settings.max_unsettled_bytes:
-            self._see_to_reading()
+            self.see_to_reading()
 
     def release(self, size: int) -> None:
         """Count a message that is decided."""
         self._unsettled_bytes -= size
+        self.server.release(size)
         if not self._reading:
-            self._see_to_reading()
+            self.see_to_reading()
+
+    def see_to_reading(self) -> None:
+        """Read on, or no further, by what is under way and by how the client reads."""
+        limit = self.server.settings.max_unsettled_bytes
+        reading = (
+            not self._congested
+            and not self.server.full
+            and self._unsettled_bytes <= (limit if self._reading else limit >> 1)
+        )
+        if reading != self._reading and not self._transport.is_closing():
+            self._reading = reading
+            if reading:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     def wake(self) -> None:
         """Send, at the end of this turn, what the engine has to send."""
@@ -185,16 +204,6 @@ class Visitor(asyncio.Protocol):
     def _encrypted(self) -> bool:
         return self._transport.get_extra_info("ssl_object") is not None
 
-    def _see_to_reading(self) -> None:
-        limit = self.server.settings.max_unsettled_bytes
-        reading = not self._congested and self._unsettled_bytes <= (limit if self._reading else limit >> 1)
-        if reading != self._reading and not self._transport.is_closing():
-            self._reading = reading
-            if reading:
-                self._transport.resume_reading()
-            else:
-                self._transport.pause_reading()
-
     def _too_slow(self) -> None:
         if self.engine.remote_open is None:
             self.abort()
@@ -217,8 +226,6 @@ class Visitor(asyncio.Protocol):
             case Flowed(link):
                 if link.context is not None:
                     link.context.flowed()
-            case Disposed():
-                self._on_disposed(event)
             case SessionEnded(session):
                 self._on_session_ended(session)
             case Authenticated(identity):

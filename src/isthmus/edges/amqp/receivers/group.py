@@ -350,5 +350,5 @@ def record_of(message: Message) -> ReceivedRecord:
         message.offset() or 0,
         message.key(),
         message.value(),
-        tuple(cast("list[tuple[str, bytes | None]]", message.headers() or [])),
+        cast("list[tuple[str, bytes | None]]", message.headers() or ()),
     )
