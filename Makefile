@@ -14,7 +14,7 @@ NAME    ?= router
 # What costs a millisecond for each of thousands of tests. `make test` has all of it.
 IN_HASTE := --capture sys -p no:cacheprovider -p no:faulthandler -p no:unraisableexception -p no:threadexception
 
-.PHONY: help setup run demo test unit lint types bench fuzz docs lock clean
+.PHONY: help setup run demo test all-tests unit lint types bench fuzz docs lock clean
 help: ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -37,11 +37,11 @@ $(VENV)/.peers: requirements-peers.lock $(VENV)/.installed
 	-$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-peers.lock
 	@touch $@
 
-$(VENV)/.jars: $(VENV)/.installed src/isthmus/embedded/ivy.xml
+$(VENV)/.jars: requirements.lock src/isthmus/embedded/ivy.xml | $(VENV)/.installed
 	$(BIN)/python -m isthmus.embedded.jars spark broker
 	@touch $@
 
-$(VENV)/.classes: $(VENV)/.jars
+$(VENV)/.classes: $(VENV)/.jars src/isthmus/pipeline/record_classes.py src/isthmus/embedded/class_archive.py
 	$(BIN)/python -m isthmus.pipeline.record_classes
 	@touch $@
 
@@ -51,7 +51,10 @@ run: setup ## run a bridge on an embedded Kafka (FILE=...)
 demo: setup ## 10,000 messages over three routes, poison among them, and where each one went
 	$(BIN)/python examples/demo.py
 
-test: setup $(VENV)/.peers lint types ## everything that must hold
+test: setup $(VENV)/.peers ## everything that must hold
+	$(MAKE) --no-print-directory --jobs 3 lint types all-tests
+
+all-tests: $(VENV)/.installed
 	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 unit: $(VENV)/.installed ## the tests that need no Spark, no network and no generated examples: seconds
