@@ -2,8 +2,9 @@
 
 500 connections of Qpid JMS with two links each: of ten, one sends in transactions, one waits for every
 message, eight send with a completion listener; 50 subscribe to a topic in place of their second producer.
-First all of them send as fast as they can, for ten seconds. Then they send at half of that rate, for ten
-minutes, while the topic gets 50 messages a second for each of its subscribers.
+The topic gets 50 messages a second for each of its subscribers, all the time. First all connections send as
+fast as they can, for ten seconds: the maximum is what was completed, by the time until the last completion.
+Then they send at half of that rate, for ten minutes.
 
 ``growth`` is that of the edge's memory (RSS) after the first minute. ``lost`` and ``reordered`` come of
 reading the journal: every message has its number within its session, and they must be there in that order,
@@ -51,8 +52,9 @@ class Watch(threading.Thread):
     def __init__(self, pid: int, kafka: Kafka) -> None:
         super().__init__(daemon=True)
         self.samples: list[tuple[float, float]] = []
-        """Seconds since the start, MiB."""
+        """Seconds since the clock was set, MiB."""
         self.written = 0
+        self._since = time.monotonic()
         self._pid = pid
         self._producer = Producer({**kafka.python_options(), "linger.ms": 5}, logger=QUIET)
         self._end = threading.Event()
@@ -61,15 +63,20 @@ class Watch(threading.Thread):
         """Until `stop`."""
         began = time.monotonic()
         while not self._end.wait(1 / TOPIC_RATE):
-            passed = time.monotonic() - began
-            while self.written < passed * TOPIC_RATE:
+            now = time.monotonic()
+            while self.written < (now - began) * TOPIC_RATE:
                 headers: list[tuple[str, str | bytes | None]] = [("jms.number", str(self.written).encode())]
                 self._producer.produce(TOPIC, b"x" * 256, headers=headers)
                 self.written += 1
             self._producer.poll(0)
+            passed = now - self._since
             if not self.samples or passed - self.samples[-1][0] >= SAMPLE_S:
                 self.samples.append((passed, rss_mib(self._pid)))
         self._producer.flush(10)
+
+    def set_clock(self) -> None:
+        """Count the time from now on."""
+        self.samples, self._since = [], time.monotonic()
 
     def stop(self) -> None:
         """End it."""
@@ -133,12 +140,14 @@ def main() -> None:
         ):
             jms.answer()
             say(f"{options.connections} connections, {rss_mib(pid):.0f} MiB")
-            jms.ask(f"{MAXIMUM_S} 0")
-            maximum = int(jms.answer().split()[1]) / MAXIMUM_S
-            rate = options.rate or maximum / 2
-            say(f"at most {maximum:,.0f} msg/s; now {rate:,.0f} msg/s for {options.minutes:g} minutes")
             watch = Watch(pid, kafka)
             watch.start()
+            began = time.monotonic()
+            jms.ask(f"{MAXIMUM_S} 0")
+            maximum = int(jms.answer().split()[1]) / (time.monotonic() - began)
+            rate = options.rate or maximum / 2
+            say(f"at most {maximum:,.0f} msg/s; now {rate:,.0f} msg/s for {options.minutes:g} minutes")
+            watch.set_clock()
             jms.ask(f"{options.minutes * 60} {rate}")
             sent, completed, failed, received, disorder = map(int, jms.answer().split())
             watch.stop()
