@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from rich.columns import Columns
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -80,11 +81,14 @@ class _Panel:
         self._count()
         up_s = int(time.monotonic() - self._started)
         head = Text.assemble(("isthmus ", "bold green"), f"up {up_s // 60}:{up_s % 60:02}, Ctrl-C stops it")
-        about = Text("  ".join(f"{name} {value}" for name, value in self._facts.items()), style="dim")
+        facts = [Text(f"{name} {value}", style="dim") for name, value in self._facts.items()]
+        about = Columns(facts, padding=(0, 2))  # as many to a line as fit
         journal = self._settings.journal.topic
         outcomes = _summary(self._metrics) or "nothing yet"
-        said = Text.assemble(
-            f"{journal} has {self._records.get(journal, 0)} records; routed until the last batch: {outcomes}"
+        said = Text(
+            f"{journal} has {self._records.get(journal, 0)} records; routed until the last batch: {outcomes}",
+            no_wrap=False,
+            overflow="fold",
         )
         tables = [self._routes(), *([self._parts()] if self._reports() else [])]
         return Group(head, about, *(each for table in tables for each in (Text(""), table)), Text(""), said)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 
 import pytest
 from rich.console import Console
@@ -17,6 +18,7 @@ from isthmus.telemetry.metrics import RouterMetrics
 from isthmus.telemetry.parts import Flow, PartReport
 
 SETTINGS = Settings(bridge_id="b", routes=(Route("orders", parse("msg.address==a"), "t"),))
+FACTS = {"bridge": "b"}
 PARTS = [
     PartReport(name="in", kind="intake", system="nats", connected=True, taken=Flow(7, 70)),
     PartReport(name="c", kind="connector", system="mq→nats", connected=False, dead_letters=3),
@@ -28,10 +30,17 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_module, "count_records", lambda _, topics: dict.fromkeys(topics, 5))
 
 
-def shown(metrics: RouterMetrics, parts: list[PartReport], *, terminal: bool) -> str:
+def shown(
+    metrics: RouterMetrics,
+    parts: list[PartReport],
+    *,
+    terminal: bool,
+    facts: Mapping[str, str] = FACTS,
+    width: int = 120,
+) -> str:
     output = io.StringIO()
-    console = Console(file=output, force_terminal=terminal, width=120, no_color=True)
-    with status(console, SETTINGS, Kafka("h:1"), metrics, {"bridge": "b"}, lambda: parts) as show:
+    console = Console(file=output, force_terminal=terminal, width=width, no_color=True, soft_wrap=True)
+    with status(console, SETTINGS, Kafka("h:1"), metrics, facts, lambda: parts) as show:
         show()
         return output.getvalue()
 
@@ -42,6 +51,17 @@ def test_the_panel_shows_every_part_with_its_state() -> None:
     [connector] = [line for line in lines if line.startswith("connector c")]
     assert intake.split() == ["intake", "in", "nats", "connected", "7", "0", "0"]
     assert connector.split() == ["connector", "c", "mq→nats", "away", "0", "0", "3"]
+
+
+def test_the_panel_shows_all_facts_however_many_there_are() -> None:
+    facts = {f"fact{number}": "x" * 20 for number in range(8)}
+    panel = shown(RouterMetrics("b", ["orders"]), PARTS, terminal=True, facts=facts)
+    assert [name for name, value in facts.items() if f"{name} {value}" in panel] == list(facts)
+
+
+def test_the_panel_fits_a_narrow_terminal() -> None:
+    panel = shown(RouterMetrics("b", ["orders"]), PARTS, terminal=True, width=40)
+    assert "nothing yet" in " ".join(panel.split())
 
 
 def test_the_panel_of_a_bridge_without_edges_has_no_parts() -> None:
