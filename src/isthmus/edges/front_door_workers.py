@@ -156,6 +156,11 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     except TimeoutError:
         process.kill()
         await process.communicate()
+    except asyncio.CancelledError:  # nobody has the time to wait: it must not be left behind all the same
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        raise
     finally:
         # The loop may have but this turn left to let go of the pipes.
         process._transport.close()  # type: ignore[attr-defined]

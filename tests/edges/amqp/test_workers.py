@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,6 +18,7 @@ from tests.polling import eventually
 from isthmus.config import Settings
 from isthmus.config.amqp import AmqpSettings
 from isthmus.config.settings import KafkaSettings
+from isthmus.edges import front_door_workers
 from isthmus.edges.front_door_workers import FrontDoorWorkers
 from isthmus.edges.service import EdgeService
 from isthmus.journal import layout
@@ -124,3 +127,18 @@ def test_a_worker_that_is_told_to_end_says_goodbye(bridge: Bridge) -> None:
         wire.wait(lambda: wire.engine.finished, timeout_s=20)
     eventually(lambda: bridge.workers.restarts == restarts + 2, timeout_s=20)
     eventually(lambda: len(bridge.workers.pids) == 2, timeout_s=30)
+
+
+def test_a_worker_that_nobody_waits_for_any_more_is_not_left_behind() -> None:
+    async def scenario() -> int | None:
+        pipe = asyncio.subprocess.PIPE
+        sleeping = (sys.executable, "-c", "import time; time.sleep(60)")
+        process = await asyncio.create_subprocess_exec(*sleeping, stdin=pipe, stdout=pipe)
+        ending = asyncio.create_task(front_door_workers._end(process))
+        await asyncio.sleep(0.1)
+        ending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await ending
+        return process.returncode
+
+    assert asyncio.run(scenario()) == -signal.SIGKILL
