@@ -12,7 +12,7 @@ from isthmus.edges.amqp.ports import BatchJournal, Outlets
 from isthmus.edges.amqp.server import AmqpServer
 from isthmus.edges.amqp.settings import AmqpSettings, AmqpsSettings
 from isthmus.edges.amqp.users import Users
-from isthmus.errors import HardFailure, IsthmusError
+from isthmus.errors import IsthmusError
 from isthmus.journal.layout import Entry, Op
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ class MemoryJournal:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.held = False
-        self.refuses: str | None = None
+        self.refuses: IsthmusError | None = None
         self.refused_operations = frozenset(Op)
         """What it refuses then."""
         self._waiting: list[tuple[Entry, Decided]] = []
@@ -47,7 +47,7 @@ class MemoryJournal:
                 self.entries.append(entry)
                 decided(None)
             else:
-                decided(HardFailure(self.refuses, remedy="none"))
+                decided(self.refuses)
 
     @property
     def operations(self) -> list[str]:

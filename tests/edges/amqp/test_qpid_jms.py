@@ -5,10 +5,12 @@ from __future__ import annotations
 import uuid
 
 from tests.edges.amqp.conftest import KafkaDoor
+from tests.edges.amqp.door import Door
 from tests.edges.amqp.qpid import QpidJms
 from tests.polling import eventually
 
 from isthmus.codecs.amqp import decode_values
+from isthmus.errors import HardFailure, OversizeFailure
 from isthmus.journal.layout import Entry, Op
 from isthmus.message import BodyKind
 
@@ -67,6 +69,19 @@ def test_a_transaction_that_is_rolled_back_says_so(kafka_door: KafkaDoor, qpid: 
     operations = [entry.op for entry in kafka_door.entries()]
     assert operations[:6] == [Op.ADD_TX] * 5 + [Op.ROLLBACK]
     assert Op.COMMIT not in operations
+
+
+def test_jms_tells_a_commit_in_doubt_from_one_rolled_back(qpid: QpidJms) -> None:
+    with Door() as door:
+        door.memory.refused_operations = frozenset({Op.COMMIT})
+        door.memory.refuses = OversizeFailure("too large")
+        [said] = qpid.run(door.url, "commit", "orders", 3)
+        assert "rolled back" in said
+        assert "amqp:transaction:rollback" in said
+        door.memory.refuses = HardFailure("no answer", remedy="none")
+        [said] = qpid.run(door.url, "commit", "orders", 3)
+        assert said.startswith("JMSException")
+        assert "whether the transaction is committed is not known" in said
 
 
 def test_a_client_that_is_killed_rolls_back(kafka_door: KafkaDoor, qpid: QpidJms) -> None:

@@ -16,6 +16,8 @@ from proton.utils import BlockingConnection, LinkDetached, SendException  # noqa
 from tests.edges.amqp.door import Door  # noqa: E402
 from tests.polling import eventually  # noqa: E402
 
+from isthmus.errors import HardFailure  # noqa: E402
+
 
 def serve(connection: BlockingConnection, condition: Callable[[], bool]) -> None:
     """Let proton work until something holds at the server, of which proton hears nothing by itself."""
@@ -72,7 +74,7 @@ def test_a_message_is_accepted_only_once_the_journal_has_it(
 
 
 def test_what_kafka_refuses_is_rejected_with_its_reason(door: Door, connection: BlockingConnection) -> None:
-    door.memory.refuses = "not today"
+    door.memory.refuses = HardFailure("not today", remedy="none")
     sender = connection.create_sender("orders")
     with pytest.raises(SendException) as caught:
         sender.send(Message("x"))

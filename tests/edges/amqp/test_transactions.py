@@ -8,6 +8,7 @@ from tests.edges.amqp.wire import Wire, message
 from tests.polling import eventually
 
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue
+from isthmus.edges.amqp.protocol import LinkDetached
 from isthmus.edges.amqp.protocol.terms import (
     ACCEPTED,
     Accepted,
@@ -17,6 +18,7 @@ from isthmus.edges.amqp.protocol.terms import (
     Source,
     TransactionalState,
 )
+from isthmus.errors import HardFailure, OversizeFailure
 from isthmus.journal.layout import Op
 
 
@@ -30,6 +32,11 @@ def door() -> Iterator[Door]:
 def wire(door: Door) -> Iterator[Wire]:
     with Wire(door.port) as wire:
         yield wire.open()
+
+
+TOO_LARGE = OversizeFailure("too large")
+GIVEN_UP = HardFailure("no answer", remedy="none")
+"""What Kafka's client says of a message that Kafka may have all the same."""
 
 
 def condition(state: object) -> str:
@@ -125,7 +132,7 @@ def test_what_the_journal_refuses_fails_the_transaction(door: Door, wire: Wire) 
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
-    door.memory.refuses = "not today"
+    door.memory.refuses = GIVEN_UP
     assert isinstance(wire.outcome(link.send(b"1", message("a"), state=TransactionalState(id))), Rejected)
     door.memory.refuses = None
     assert condition(wire.discharge(coordinator, id)) == "amqp:transaction:rollback"
@@ -137,7 +144,7 @@ def test_a_commit_behind_a_send_that_the_journal_refuses_is_taken_back(door: Doo
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
     door.memory.held = True
-    door.memory.refuses, door.memory.refused_operations = "too large", frozenset({Op.ADD_TX})
+    door.memory.refuses, door.memory.refused_operations = TOO_LARGE, frozenset({Op.ADD_TX})
     link.send(b"1", message("a"), state=TransactionalState(id))
     word = AmqpMessage(body=AmqpValue(Discharge(id).described())).encode()
     discharge = coordinator.send(b"word", word)
@@ -145,7 +152,32 @@ def test_a_commit_behind_a_send_that_the_journal_refuses_is_taken_back(door: Doo
     eventually(lambda: door.memory.waiting == 2, timeout_s=5)
     door.release()
     assert condition(wire.outcome(discharge)) == "amqp:transaction:rollback"
+    eventually(lambda: len(door.memory.entries) == 2, timeout_s=5)
     assert [(entry.op, entry.sequence) for entry in door.memory.entries] == [("COMMIT", 1), ("ROLLBACK", 1)]
+
+
+@pytest.mark.parametrize("lost", [Op.ADD_TX, Op.COMMIT])
+def test_a_commit_of_which_kafka_may_have_all_is_in_doubt(door: Door, wire: Wire, lost: Op) -> None:
+    link = wire.sender("orders")
+    coordinator = wire.coordinator()
+    id, other = wire.declare(coordinator), wire.declare(coordinator)
+    door.memory.held = True
+    door.memory.refuses, door.memory.refused_operations = GIVEN_UP, frozenset({lost})
+    link.send(b"1", message("a"), state=TransactionalState(id))
+    word = AmqpMessage(body=AmqpValue(Discharge(id).described())).encode()
+    discharge = coordinator.send(b"word", word)
+    wire.pump()
+    eventually(lambda: door.memory.waiting == 2, timeout_s=5)
+    door.release()
+    detached = wire.until(LinkDetached)
+    assert detached.link is coordinator
+    assert detached.error is not None
+    assert detached.error.condition == "amqp:internal-error"
+    assert "whether the transaction is committed is not known: no answer" in (detached.error.description or "")
+    assert not discharge.settled  # a client would take a rejection for a rollback
+    eventually(lambda: len(door.memory.entries) == 3, timeout_s=5)
+    ended = [(entry.op, entry.transaction) for entry in door.memory.entries[1:]]
+    assert set(ended) == {("ROLLBACK", id.hex()), ("ROLLBACK", other.hex())}
 
 
 @pytest.mark.parametrize("to", ["somewhere", "no-where"])

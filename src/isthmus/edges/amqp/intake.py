@@ -37,7 +37,7 @@ from isthmus.edges.amqp.protocol.terms import (
     Rejected,
     TransactionalState,
 )
-from isthmus.edges.amqp.transactions import Transaction
+from isthmus.edges.amqp.transactions import IN_DOUBT, Transaction
 from isthmus.errors import ConversionFailure, DecodeError, HardFailure, IsthmusError
 from isthmus.journal.layout import CLIENT, Entry, Op
 from isthmus.message import Header, Message
@@ -195,7 +195,7 @@ class Intake:
         else:
             error = Error(DECODE_ERROR if isinstance(problem, DecodeError) else NOT_ALLOWED, str(problem))
         if transaction is not None:
-            transaction.fail(str(problem))
+            transaction.fail(problem)
         self._visitor.server.stats.rejected += 1
         self._settle(delivery, Rejected(error))
 
@@ -259,5 +259,11 @@ class Coordinator:
             raise Refused(NOT_ALLOWED, "the coordinator takes declare and discharge")
 
     def _discharged(self, delivery: Delivery, condition: str | None, description: str) -> None:
-        delivery.settle(ACCEPTED if condition is None else Rejected(Error(condition, description)))
+        if condition is None:
+            delivery.settle(ACCEPTED)
+        elif condition == IN_DOUBT:  # JMS clients take any rejection of a commit for a rollback
+            self._visitor.transactions.abandon(self._session)
+            self.link.detach(Error(condition, description))
+        else:
+            delivery.settle(Rejected(Error(condition, description)))
         self._visitor.wake()

@@ -5,6 +5,9 @@ right behind them, and the client is told once the journal has all of it. Should
 a COMMIT that it has is void, since that says how many there are: the ledger commits all or nothing. What a
 client leaves open is rolled back: when the coordinator's link, the session or the connection ends.
 
+A write that Kafka's client gave up on may be in the journal all the same. A commit with such a write, and
+with none that was surely refused, is in doubt, and a client must not be told that it was rolled back.
+
 Acknowledgements in a transaction belong to whoever delivered: it enlists as `Participant`.
 """
 
@@ -13,11 +16,15 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from isthmus.edges.amqp.protocol.conditions import TRANSACTION_ROLLBACK, UNKNOWN_TRANSACTION
+from isthmus.edges.amqp.protocol.conditions import (
+    INTERNAL_ERROR,
+    TRANSACTION_ROLLBACK,
+    UNKNOWN_TRANSACTION,
+)
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, TransactionalState
-from isthmus.errors import IsthmusError
+from isthmus.errors import HardFailure, IsthmusError
 from isthmus.journal.layout import Entry, Op
 from isthmus.message import Body, BodyKind, Message
 
@@ -25,7 +32,12 @@ if TYPE_CHECKING:
     from isthmus.edges.amqp.ports import BatchJournal
 
 Discharged = Callable[[str | None, str], None]
-"""Told how a discharge ended: None, or the condition that it failed with, and a description."""
+"""Told how a discharge ended: None, or the condition that it failed with, and a description.
+
+`IN_DOUBT` is the condition of a commit of which nobody knows whether it holds.
+"""
+
+IN_DOUBT: Final = INTERNAL_ERROR
 
 
 class Participant(Protocol):
@@ -57,7 +69,7 @@ class Transaction:
         self._count = 0
         self._looked_into = 0
         self._undecided = 0
-        self._failure: str | None = None
+        self._failure: IsthmusError | None = None
         self._ending: Callable[[], None] | None = None
         """What is left to do once all that is in it is known, and then once that is decided."""
         self._participants: dict[Participant, None] = {}
@@ -86,15 +98,15 @@ class Transaction:
         def recorded(failure: IsthmusError | None) -> None:
             self._undecided -= 1
             if failure is not None:
-                self.fail(str(failure))
+                self.fail(failure)
             decided(failure)
             self._go_on()
 
         self._journal.put(entry, recorded, more=self._streams)
 
-    def fail(self, why: str) -> None:
+    def fail(self, why: IsthmusError) -> None:
         """Let it end in nothing but a rollback: something in it could not be taken."""
-        if self._failure is None:
+        if self._failure is None or _leaves_in_doubt(self._failure):
             self._failure = why
 
     def enlist(self, participant: Participant) -> None:
@@ -128,19 +140,21 @@ class Transaction:
         if self._undecided:
             self._ending = partial(self._written, outcome, commit, discharged, problem)
             return
-        committed = outcome is Op.COMMIT and problem is None
-        if committed and self._failure is not None:
-            self._write(Op.ROLLBACK, partial(self._written, Op.ROLLBACK, commit, discharged))
-            return
+        failures = [failure for failure in (self._failure, problem) if failure is not None]
+        committed = outcome is Op.COMMIT and not failures
         for participant in self._participants:
             if committed:
                 participant.commit()
             else:
                 participant.roll_back()
-        if problem is not None:
-            discharged(TRANSACTION_ROLLBACK, f"the outcome is not in the journal: {problem}")
-        elif commit and not committed:
-            discharged(TRANSACTION_ROLLBACK, f"rolled back, since a message was not taken: {self._failure}")
+        if outcome is Op.COMMIT and failures:
+            self._write(Op.ROLLBACK, _nobody_waits)  # else the ledger waits for what is missing
+        if outcome is Op.COMMIT and failures and all(map(_leaves_in_doubt, failures)):
+            discharged(IN_DOUBT, f"whether the transaction is committed is not known: {failures[0]}")
+        elif commit and failures:
+            discharged(TRANSACTION_ROLLBACK, f"rolled back, since the journal has not all of it: {failures[0]}")
+        elif problem is not None:
+            discharged(TRANSACTION_ROLLBACK, f"the rollback is not in the journal: {problem}")
         else:
             discharged(None, "")
 
@@ -181,6 +195,15 @@ class Transactions:
         for transaction in list(self._open.values()):
             if session is None or transaction.session == session:
                 self.discharge(transaction.id, commit=False, discharged=_nobody_asks)
+
+
+def _leaves_in_doubt(failure: IsthmusError) -> bool:
+    """Whether a write may have been done all the same: a message's own fault shows before."""
+    return isinstance(failure, HardFailure)
+
+
+def _nobody_waits(_failure: IsthmusError | None) -> None:
+    """If even this is not written, the transaction expires in the ledger."""
 
 
 def _nobody_asks(condition: str | None, description: str) -> None:
