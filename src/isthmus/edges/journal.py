@@ -4,9 +4,10 @@ Kafka's client reports from a thread of its own. What it reports is gathered and
 loop, however many messages that is: there is no future, and no wake-up, per message. `EdgeJournal.write` is
 the same for those who await one message at a time.
 
-A message that comes alone leaves at once. Those that come while others are under way are gathered, and leave
-together when those are decided or a short time has passed: a few large requests cost Kafka, and its client,
-a fraction of what many small ones do. So are those of which it is known that more is to come.
+A message that comes alone leaves at once. Those that come in one turn of the loop, or while others are under
+way, are gathered, and leave together when those are decided or a short time has passed: a few large requests
+cost Kafka, and its client, a fraction of what many small ones do. So are those of which it is known that more
+is to come.
 
 A queue that is full, as in an absence of Kafka, delays messages and keeps their order. What holds senders
 back then is that nothing is acknowledged.
@@ -56,6 +57,8 @@ class EdgeJournal:
         self._under_way = 0
         self._waiting: deque[tuple[Entry, _Reported, Decided]] = deque()
         self._release_at: asyncio.TimerHandle | None = None
+        self._releasing = False
+        """Whether what waits leaves at the end of this turn."""
         writer.after_reports(self._wake)
 
     def put(self, entry: Entry, decided: Decided, *, more: bool = False) -> None:
@@ -102,14 +105,17 @@ class EdgeJournal:
                 self._loop.call_soon(refused, failure)
                 return
         self._waiting.append((entry, reported, refused))
+        if self._releasing:
+            return
         if not self._under_way and not more:
-            self._release()
+            self._releasing = True
+            self._loop.call_soon(self._release)
         elif self._release_at is None:
             self._release_at = self._loop.call_later(GATHER_S, self._release)
 
-    def _offered(self, entry: Entry, reported: _Reported, refused: Decided) -> bool:
+    def _offered(self, entry: Entry, reported: _Reported, refused: Decided, *, alone: bool) -> bool:
         try:
-            if not self._writer.offer(entry, reported):
+            if not self._writer.offer(entry, reported, alone=alone):
                 return False
             self._under_way += 1
         except IsthmusError as failure:
@@ -121,8 +127,10 @@ class EdgeJournal:
         if self._release_at is not None:
             self._release_at.cancel()
             self._release_at = None
+        self._releasing = False
         waiting = self._waiting
-        while waiting and self._offered(*waiting[0]):
+        alone = len(waiting) == 1 and not self._under_way
+        while waiting and self._offered(*waiting[0], alone=alone):
             waiting.popleft()
         if waiting:
             self._release_at = self._loop.call_later(RETRY_S, self._release)

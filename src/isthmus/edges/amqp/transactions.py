@@ -152,7 +152,7 @@ class Transaction:
         if outcome is Op.COMMIT and failures and all(map(_leaves_in_doubt, failures)):
             discharged(IN_DOUBT, f"whether the transaction is committed is not known: {failures[0]}")
         elif commit and failures:
-            discharged(TRANSACTION_ROLLBACK, f"rolled back, since the journal has not all of it: {failures[0]}")
+            discharged(TRANSACTION_ROLLBACK, f"rolled back, since not all of it was taken: {failures[0]}")
         elif problem is not None:
             discharged(TRANSACTION_ROLLBACK, f"the rollback is not in the journal: {problem}")
         else:
