@@ -78,9 +78,17 @@ def _message(
         if meaning == _FOREIGN:
             foreign[name] = octets
         elif meaning == _PROPERTY:
-            properties[name] = value_of(own, layout.header_of(octets or b"", types.get(own, _STRING)))
+            type = types.get(own, _STRING)
+            if type is _STRING:
+                properties[name] = _text(octets)
+            else:
+                properties[name] = value_of(own, layout.header_of(octets or b"", type))
         elif meaning == _STANDARD:
-            put_standard(standard, name, layout.header_of(octets or b"", types.get(own, _STRING)))
+            type = types.get(own, _STRING)
+            if type is _BINARY or type is _NULL:
+                put_standard(standard, name, layout.header_of(octets or b"", type))
+            else:
+                standard[name] = _text(octets)
     if foreign:
         properties = {**foreign, **properties}
     properties.update(told)
@@ -88,7 +96,19 @@ def _message(
     return assemble(standard, properties, annotations, kind, value, address=address)
 
 
+def _text(octets: bytes | None) -> str | bytes:
+    """What a header says that is text, if it is; `layout.header_of` without the header."""
+    if octets is None:
+        return ""
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return octets
+
+
 _STRING: Final = HeaderType.STRING
+_BINARY: Final = HeaderType.BINARY
+_NULL: Final = HeaderType.NULL
 _FOREIGN: Final = 0
 _PROPERTY: Final = 1
 _STANDARD: Final = 2

@@ -280,17 +280,17 @@ def _own_name(name: str) -> str | None:
 
 def types_of(headers: KafkaHeaders) -> Mapping[str, HeaderType]:
     """The types that Kafka headers say of others, by the name of the message's header."""
-    types: Mapping[str, HeaderType] = {}
-    for name, value in headers:
+    for name, value in reversed(headers):  # it comes last
         if name == TYPES:
-            types = _types(value or b"")
-    return types
+            return _types(value or b"")
+    return _NO_TYPES
 
 
 def _types(value: bytes) -> Mapping[str, HeaderType]:
     return _known_types(value) if len(value) <= _TYPES_KEPT_BYTES else decode_types(_text(value))
 
 
+_NO_TYPES: Final[Mapping[str, HeaderType]] = {}
 _TYPES_KEPT_BYTES = 512
 
 

@@ -360,12 +360,9 @@ class Visitor(asyncio.Protocol):
         self.server.spawn(let_go())
 
     def _on_disposed(self, event: Disposed) -> None:
-        by_link: dict[Link, list[Delivery]] = {}
-        for delivery in event.deliveries:
-            by_link.setdefault(delivery.link, []).append(delivery)
-        for link, deliveries in by_link.items():
-            if isinstance(link, Sender) and link.context is not None:
-                link.context.disposed(deliveries, event.state, event.settled)
+        link = event.deliveries[0].link
+        if isinstance(link, Sender) and link.context is not None:
+            link.context.disposed(event.deliveries, event.state, event.settled)
 
     def _on_session_ended(self, session: Session) -> None:
         self.transactions.abandon(self._session_id(session))

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from tests.unit.edges.amqp.peers import Pair, RawPeer, one, performatives
 
+from isthmus.codecs.amqp import Described, UInt, ULong
 from isthmus.edges.amqp.protocol import (
     Closed,
     Delivery,
@@ -10,8 +13,12 @@ from isthmus.edges.amqp.protocol import (
     Limits,
     LinkAttached,
     LinkDetached,
+    Sender,
     SessionEnded,
 )
+from isthmus.edges.amqp.protocol.composite import interpret
+from isthmus.edges.amqp.protocol.conditions import Fault
+from isthmus.edges.amqp.protocol.frames import performative
 from isthmus.edges.amqp.protocol.performatives import Detach, Disposition, Flow, Transfer
 from isthmus.edges.amqp.protocol.terms import (
     ACCEPTED,
@@ -177,12 +184,17 @@ def test_an_aborted_message_never_arrives_and_the_next_one_does() -> None:
     assert pair.arrived()[0].link.session.unsettled == 1
 
 
-def test_messages_of_two_links_may_be_interleaved() -> None:
-    pair = Pair()
+def two_links(pair: Pair) -> tuple[Sender, Sender]:
     first = pair.sender("first")
     second = first.session.sender("second")
     second.attach(source=None, target=first.target)
     pair.talk()
+    return first, second
+
+
+def test_messages_of_two_links_may_be_interleaved() -> None:
+    pair = Pair()
+    first, second = two_links(pair)
     first.send(b"1", b"one ", more=True)
     second.send(b"2", b"two")
     first.send_more(b"three")
@@ -199,6 +211,50 @@ def test_a_range_settles_what_is_known_however_large_it_is() -> None:
     told = one(peer.events, Disposed)
     assert [each.id for each in told.deliveries] == [1, 2]
     assert told.settled
+
+
+def test_what_a_range_says_of_two_links_is_told_of_each() -> None:
+    pair = Pair()
+    first, second = two_links(pair)
+    for link, tag in ((first, b"0"), (second, b"1"), (first, b"2")):
+        link.send(tag, b"x")
+    pair.talk()
+    for delivery in pair.arrived():
+        delivery.settle(ACCEPTED)
+    pair.talk()
+    told = [event for event in pair.at_client if isinstance(event, Disposed)]
+    assert [[each.tag for each in event.deliveries] for event in told] == [[b"0", b"2"], [b"1"]]
+
+
+ACCEPTED_AS_READ = Described(ULong(0x24), [])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [True, UInt(1), UInt(2), True, ACCEPTED_AS_READ],
+        [False, UInt(1), None, True, ACCEPTED_AS_READ],
+        [True, UInt(1), None, False, ACCEPTED_AS_READ],
+        [True, UInt(1), None, True, Described(ULong(0x26), [])],
+        [True, UInt(1), None, True, Described(UInt(0x24), [])],
+        [True, UInt(1), None, True, Described(ULong(0x24), [UInt(1)])],
+        [True, UInt(1), None, True, ACCEPTED_AS_READ, True],
+        [True, UInt(1), None, True],
+        [True, None, None, True, ACCEPTED_AS_READ],
+        [True, ULong(1), None, True, ACCEPTED_AS_READ],
+        [UInt(1), UInt(1), None, True, ACCEPTED_AS_READ],
+        [True, UInt(1), 2, True, ACCEPTED_AS_READ],
+        7,
+    ],
+)
+def test_the_usual_disposition_is_read_as_any_other(fields: object) -> None:
+    def outcome(read: Callable[[object], object]) -> object:
+        try:
+            return read(Described(ULong(0x15), fields))
+        except Fault as fault:
+            return str(fault)
+
+    assert outcome(performative) == outcome(interpret)
 
 
 def test_delivery_ids_go_round() -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from isthmus.codecs.amqp import Described, Reader
-from isthmus.edges.amqp.protocol.composite import Composite, interpret
+from isthmus.edges.amqp.protocol.composite import Composite
 from isthmus.edges.amqp.protocol.conditions import (
     DECODE_ERROR,
     FRAMING_ERROR,
@@ -50,6 +50,7 @@ from isthmus.edges.amqp.protocol.frames import (
     encode_frame,
     frame_end,
     not_a_performative,
+    performative,
 )
 from isthmus.edges.amqp.protocol.performatives import Begin, Close, End, Open
 from isthmus.edges.amqp.protocol.sasl import SaslClient, SaslServer
@@ -300,15 +301,15 @@ class Connection:
         value = reader.value()
         if reader.pos > end:
             raise ConnectionFault(DECODE_ERROR, "a performative is longer than its frame")
-        performative = interpret(value)
-        if not isinstance(performative, Composite):
+        said = performative(value)
+        if not isinstance(said, Composite):
             raise not_a_performative(value.descriptor if isinstance(value, Described) else value)
         if reader.pos != end:
-            raise ConnectionFault(DECODE_ERROR, f"bytes follow {performative.SYMBOL} in its frame")
+            raise ConnectionFault(DECODE_ERROR, f"bytes follow {said.SYMBOL} in its frame")
         if self._phase is _Phase.SASL:
-            self._on_sasl(performative, events)
+            self._on_sasl(said, events)
         else:
-            self._on_performative(performative, channel, events)
+            self._on_performative(said, channel, events)
 
     def _on_header(self, header: bytes, events: list[Event]) -> None:
         due = SASL_HEADER if self._phase is _Phase.SASL_HEADER else AMQP_HEADER

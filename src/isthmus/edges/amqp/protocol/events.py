@@ -102,7 +102,7 @@ class Flowed(NamedTuple):
 
 
 class Disposed(NamedTuple):
-    """The peer said something of deliveries, and ``settled`` them or not."""
+    """The peer said something of deliveries of one link, and ``settled`` them or not."""
 
     deliveries: list[Delivery]
     state: object

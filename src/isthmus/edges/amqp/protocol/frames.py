@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from isthmus.codecs.amqp import encode_value
-from isthmus.edges.amqp.protocol.composite import Composite
+from isthmus.codecs.amqp import Described, UInt, ULong, encode_value
+from isthmus.edges.amqp.protocol.composite import Composite, interpret
 from isthmus.edges.amqp.protocol.conditions import DECODE_ERROR, FRAMING_ERROR, ConnectionFault
+from isthmus.edges.amqp.protocol.performatives import Disposition
+from isthmus.edges.amqp.protocol.terms import ACCEPTED
 
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 TLS_HEADER: Final = b"AMQP\x02\x01\x00\x00"
@@ -25,6 +27,8 @@ MIN_MAX_FRAME_BYTES: Final = 512
 
 AMQP_FRAME: Final = 0
 SASL_FRAME: Final = 1
+
+_ACCEPTED: Final = ACCEPTED.described()
 
 EMPTY_FRAME: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
 
@@ -95,6 +99,33 @@ def frame_end(buf: bytes, pos: int, max_frame_size: int, frame_type: int) -> int
     if buf[pos + 5] != frame_type:
         raise ConnectionFault(FRAMING_ERROR, f"a frame of type {buf[pos + 5]} where {frame_type} is due")
     return pos + size
+
+
+def performative(value: object) -> object:
+    """What a frame's body is: a `Composite`, if it is of a known type. Raises `ConnectionFault`."""
+    if type(value) is Described and type(value.descriptor) is ULong and value.descriptor == Disposition.CODE:
+        usual = _settled_as_accepted(value.value)
+        if usual is not None:
+            return usual
+    return interpret(value)
+
+
+def _settled_as_accepted(fields: object) -> Disposition | None:
+    """The disposition that receivers send for nearly every message. What differs is for `interpret`."""
+    if type(fields) is not list or len(fields) != 5:
+        return None
+    role, first, last, settled, state = fields
+    if (
+        settled is True
+        and type(state) is Described
+        and type(state.descriptor) is ULong
+        and state == _ACCEPTED
+        and type(role) is bool
+        and type(first) is UInt
+        and (last is None or type(last) is UInt)
+    ):
+        return Disposition(role, first, last, True, ACCEPTED)
+    return None
 
 
 def not_a_performative(descriptor: object) -> ConnectionFault:

@@ -353,14 +353,16 @@ class Session:
         else:
             ids = [id for id in unsettled if (id - first) & UINT_MAX <= span]
         deliveries = [unsettled[id] for id in ids]
+        by_link: dict[Link, list[Delivery]] = {}
         for delivery in deliveries:
             if state is not None:
                 delivery.state = state
             if disposition.settled:
                 delivery.settled = True
                 del unsettled[delivery.id]
-        if deliveries:
-            events.append(Disposed(deliveries, state, disposition.settled))
+            by_link.setdefault(delivery.link, []).append(delivery)
+        for of_link in by_link.values():
+            events.append(Disposed(of_link, state, disposition.settled))
 
     def _on_attach(self, attach: Attach, events: list[Event]) -> None:
         limits = self.connection.limits

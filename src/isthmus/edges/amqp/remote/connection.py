@@ -228,14 +228,12 @@ class BrokerConnection(asyncio.Protocol):
                 pass  # nothing new, or what came behind a detach, or an open that close follows
 
     def _on_disposed(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
-        by_link: dict[Link, list[Delivery]] = {}
-        for delivery in deliveries:
-            if not settled:
+        if not settled:
+            for delivery in deliveries:
                 delivery.settle(state)
-            by_link.setdefault(delivery.link, []).append(delivery)
-        for link, those in by_link.items():
-            if link.context is not None:
-                link.context.disposed(those, state)
+        link = deliveries[0].link
+        if link.context is not None:
+            link.context.disposed(deliveries, state)
 
     def _is_login_refused(self, error: Error | None) -> bool:
         # Before open, what can fail but the bytes themselves is who we are.
