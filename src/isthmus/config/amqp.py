@@ -62,7 +62,7 @@ class AmqpSettings(Section):
         "or `views`, which makes every selector a queue of its own",
     )
     credit: Annotated[int, _number(1, 100_000)] = setting(
-        "credit", 1000, "how many messages a sender may be ahead of the journal, on each link"
+        "credit", 2000, "how many messages a sender may be ahead of the journal, on each link"
     )
     users_file: Text | None = setting(
         "users.file", None, "who may connect, with hashed passwords; `isthmus user add` writes it"

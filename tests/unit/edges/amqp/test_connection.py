@@ -44,6 +44,14 @@ def test_close_is_answered_and_told() -> None:
     assert pair.server.finished
 
 
+def test_a_session_does_not_hold_back_what_links_have_credit_for() -> None:
+    peer = RawPeer()
+    peer.open()
+    [begun] = peer.frame(Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1))
+    assert isinstance(begun, Begin)
+    assert begun.incoming_window == 2**31 - 1
+
+
 def test_what_is_on_its_way_when_we_close_is_ignored() -> None:
     peer = RawPeer()
     peer.begin()
