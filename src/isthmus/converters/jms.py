@@ -116,7 +116,7 @@ _OUR_OWN: Final = 3
 
 _NAMES_KEPT: Final = 4096
 _NAME_KEPT_LENGTH: Final = 64
-_known_names: dict[str, tuple[int, str, str]] = {}
+_known_names: Final[dict[str, tuple[int, str, str]]] = {}
 """What Kafka's names of headers mean: the same few come with every record."""
 
 

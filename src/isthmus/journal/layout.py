@@ -231,8 +231,8 @@ def encode_headers(headers: Mapping[str, Header]) -> list[tuple[str, bytes | Non
 _STRING = HeaderType.STRING
 _NAMES_KEPT = 4096
 _NAME_KEPT_LENGTH = 64
-_kafka_names: dict[str, str] = {}
-_type_entries: dict[tuple[str, HeaderType], str] = {}
+_kafka_names: Final[dict[str, str]] = {}
+_type_entries: Final[dict[tuple[str, HeaderType], str]] = {}
 """What was made of names before: the same few come with every message."""
 
 
@@ -266,7 +266,7 @@ def decode_headers(headers: KafkaHeaders) -> dict[str, Header]:
     return {name: header_of(value, types.get(name, _STRING)) for name, value in values.items()}
 
 
-_own_names: dict[str, str | None] = {}
+_own_names: Final[dict[str, str | None]] = {}
 
 
 def _own_name(name: str) -> str | None:

@@ -78,7 +78,7 @@ make the work quadratic; compound values have no hash at all."""
 
 _SYMBOLS_KEPT: Final = 1024
 _SYMBOL_KEPT_BYTES: Final = 64
-_symbols: dict[bytes, Symbol] = {}
+_symbols: Final[dict[bytes, Symbol]] = {}
 """Symbols seen before: the same few annotation names come with every message."""
 
 

@@ -38,7 +38,7 @@ _END_OF_TIME: Final = 2**63 - 1  # the last timestamp that AMQP has
 
 _NAMES_KEPT: Final = 4096
 _NAME_KEPT_LENGTH: Final = 64
-_names: dict[str, str] = {}
+_names: Final[dict[str, str]] = {}
 """Header names by property: the same few properties come with every message."""
 
 

@@ -61,6 +61,8 @@ _CLASSES: Final[dict[HeaderType, Any]] = {
 }
 """What holds a header's value in AMQP, where it is not the plain Python value."""
 
+_STRING: Final = HeaderType.STRING
+
 Standard = dict[str, str | bytes]
 """Standard headers by their canonical names: text, or bytes of which nobody has said that they are."""
 
@@ -203,11 +205,12 @@ def _header(standard: Standard) -> MessageHeader | None:
 
 def value_of(name: str, header: Header) -> Any:
     """What holds a header's value in AMQP. Raises `EncodeError` for a text that is not of its type."""
-    if header.type is HeaderType.STRING:
+    type = header.type
+    if type is _STRING:
         return header.text
     try:
         value = header.value
-        cls = _CLASSES.get(header.type)
+        cls = _CLASSES.get(type)
         return value if cls is None else cls(value)
     except ValueError:
         raise EncodeError(f"the header {name} is not a {header.type}: {header.text!r}") from None

@@ -38,7 +38,7 @@ from isthmus.edges.amqp.protocol.conditions import (
     NOT_IMPLEMENTED,
     UNAUTHORIZED_ACCESS,
 )
-from isthmus.edges.amqp.protocol.performatives import FIRST
+from isthmus.edges.amqp.protocol.performatives import FIRST, SENDER
 from isthmus.edges.amqp.protocol.terms import RELEASED, Error, Source, Target
 from isthmus.edges.amqp.protocol.terms import Coordinator as CoordinatorTarget
 from isthmus.edges.amqp.transactions import Transactions
@@ -361,7 +361,7 @@ class Visitor(asyncio.Protocol):
 
     def _on_disposed(self, event: Disposed) -> None:
         link = event.deliveries[0].link
-        if isinstance(link, Sender) and link.context is not None:
+        if link.role == SENDER and link.context is not None:
             link.context.disposed(event.deliveries, event.state, event.settled)
 
     def _on_session_ended(self, session: Session) -> None:

@@ -71,9 +71,9 @@ class Limits:
     channel_max: int = 255
     handle_max: int = 1023
     incoming_window: int = 2**31 - 1
-    """Transfer frames that a session may be ahead of our next flow. As good as none, as with other brokers: what
-    holds a sender back is its links' credit. With a window of 4,096 and more credit than that, Qpid JMS kept its
-    last messages to itself until the next heartbeat."""
+    """Transfer frames that a session may be ahead of our next flow: no limit to speak of, as with other
+    brokers. What holds senders back is their links' credit. With a window of 4,096, and more credit than
+    that, Qpid JMS kept its last messages to itself until the next heartbeat."""
     idle_timeout_s: float | None = 60.0
     """A peer that is silent for longer is given up. It is told half of it, as the specification advises."""
     max_partial_bytes: int = 256 * 1024 * 1024
