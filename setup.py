@@ -17,6 +17,7 @@ HOT_MODULES = {
     "codecs/jms": ("headers", "ids", "kinds", "outgoing"),
     "converters": ("annotations", "jms"),
     "edges/amqp/protocol": ("connection", "frames", "link", "session", "transfers"),
+    "edges/amqp/receivers": ("outlet", "share", "supply"),
     "journal": ("layout",),
 }
 """What every message passes through, by folder."""

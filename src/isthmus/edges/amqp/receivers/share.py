@@ -205,8 +205,8 @@ class _Reader:
         self._is_member = False
         self._joined_at = 0.0
         self._consumer: ShareConsumer
-        self._thread = threading.Thread(target=self._run, name=f"queue {self._topic}", daemon=True)
-        self._thread.start()
+        self._reading = threading.Thread(target=self._run, name=f"queue {self._topic}", daemon=True)
+        self._reading.start()
 
     # On the loop
 
@@ -243,7 +243,7 @@ class _Reader:
         """End the thread."""
         self._tell()
         self._to_do.put(self._end)
-        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._reading.join)
 
     # On the thread
 
