@@ -234,7 +234,7 @@ def test_a_journal_that_refuses_ends_the_intake_and_the_message_stays_with_the_b
 
     async def scenario() -> None:
         taken = Taken(broker.url)
-        taken.journal.refuses = "no room"
+        taken.journal.refuses = HardFailure("no room", remedy="none")
         with pytest.raises(HardFailure, match="no room"):
             await asyncio.wait_for(taken.intake.run(), 10)
 

@@ -261,7 +261,7 @@ class Coordinator:
     def _discharged(self, delivery: Delivery, condition: str | None, description: str) -> None:
         if condition is None:
             delivery.settle(ACCEPTED)
-        elif condition == IN_DOUBT:  # JMS clients take any rejection of a commit for a rollback
+        elif condition == IN_DOUBT:  # a rejection would say that it was rolled back
             self._visitor.transactions.abandon(self._session)
             self.link.detach(Error(condition, description))
         else:
