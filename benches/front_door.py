@@ -9,8 +9,8 @@ persistent text messages of 256 bytes and three properties:
 - *receive*: a queue is read with AUTO_ACKNOWLEDGE, from the first message to the last. Artemis' queue is
   filled by JMS sends, the front door's by writing to the topic behind it what the router would.
 
-A round takes some seconds each, and one goes before that does not count: with 20,000 messages in a round it
-is the compilers of the three JVMs that are measured. What was sent to Artemis is taken from it, off the
+A round takes some seconds each, and one goes before that does not count: with 20,000 messages in a round,
+the three JVMs are not warm. What was sent to Artemis is taken from it, off the
 clock, so that no queue of its grows.
 
 Artemis has its default journal. The front door is the process that ``isthmus edge`` starts, on the embedded
