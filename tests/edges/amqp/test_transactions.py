@@ -8,7 +8,7 @@ from tests.edges.amqp.wire import Wire, message
 from tests.polling import eventually
 
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue
-from isthmus.edges.amqp.protocol import LinkDetached
+from isthmus.edges.amqp.protocol import Delivery, LinkDetached, Sender
 from isthmus.edges.amqp.protocol.terms import (
     ACCEPTED,
     Accepted,
@@ -38,6 +38,16 @@ def wire(door: Door) -> Iterator[Wire]:
 TOO_LARGE = OversizeFailure("too large")
 GIVEN_UP = HardFailure("no answer", remedy="none")
 """What Kafka's client says of a message that Kafka may have all the same."""
+
+
+def send_and_commit(door: Door, wire: Wire, coordinator: Sender, id: bytes) -> Delivery:
+    """Have a send and the commit behind it wait for the journal, which is held. Returns the discharge."""
+    wire.sender("orders").send(b"1", message("a"), state=TransactionalState(id))
+    word = AmqpMessage(body=AmqpValue(Discharge(id).described())).encode()
+    discharge = coordinator.send(b"word", word)
+    wire.pump()
+    eventually(lambda: door.memory.waiting == 2, timeout_s=5)
+    return discharge
 
 
 def condition(state: object) -> str:
@@ -141,16 +151,11 @@ def test_what_the_journal_refuses_fails_the_transaction(door: Door, wire: Wire) 
 
 
 def test_a_commit_behind_a_send_that_the_journal_refuses_is_taken_back(door: Door, wire: Wire) -> None:
-    link = wire.sender("orders")
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
     door.memory.held = True
     door.memory.refuses, door.memory.refused_operations = TOO_LARGE, frozenset({Op.ADD_TX})
-    link.send(b"1", message("a"), state=TransactionalState(id))
-    word = AmqpMessage(body=AmqpValue(Discharge(id).described())).encode()
-    discharge = coordinator.send(b"word", word)
-    wire.pump()
-    eventually(lambda: door.memory.waiting == 2, timeout_s=5)
+    discharge = send_and_commit(door, wire, coordinator, id)
     door.release()
     assert condition(wire.outcome(discharge)) == "amqp:transaction:rollback"
     eventually(lambda: len(door.memory.entries) == 2, timeout_s=5)
@@ -159,16 +164,11 @@ def test_a_commit_behind_a_send_that_the_journal_refuses_is_taken_back(door: Doo
 
 @pytest.mark.parametrize("lost", [Op.ADD_TX, Op.COMMIT])
 def test_a_commit_of_which_kafka_may_have_all_is_in_doubt(door: Door, wire: Wire, lost: Op) -> None:
-    link = wire.sender("orders")
     coordinator = wire.coordinator()
     id, other = wire.declare(coordinator), wire.declare(coordinator)
     door.memory.held = True
     door.memory.refuses, door.memory.refused_operations = GIVEN_UP, frozenset({lost})
-    link.send(b"1", message("a"), state=TransactionalState(id))
-    word = AmqpMessage(body=AmqpValue(Discharge(id).described())).encode()
-    discharge = coordinator.send(b"word", word)
-    wire.pump()
-    eventually(lambda: door.memory.waiting == 2, timeout_s=5)
+    discharge = send_and_commit(door, wire, coordinator, id)
     door.release()
     detached = wire.until(LinkDetached)
     assert detached.link is coordinator
