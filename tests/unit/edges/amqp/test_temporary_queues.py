@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from tests.unit.edges.amqp.receiver import Receiver
 
 from isthmus.converters import ReceivedRecord
 from isthmus.edges.amqp.ports import Refused
 from isthmus.edges.amqp.receivers import temporary
-from isthmus.edges.amqp.receivers.supply import Taken, Verdict
+from isthmus.edges.amqp.receivers.supply import Verdict
 from isthmus.edges.amqp.receivers.temporary import TemporaryQueues
 from isthmus.kafka import Kafka
 
@@ -27,28 +28,6 @@ class Tail:
 
     async def close(self) -> None:
         Tail.running -= 1
-
-
-class Receiver:
-    """Takes what arrives."""
-
-    def __init__(self) -> None:
-        self.taken: list[Taken] = []
-        self.idles = 0
-
-    @property
-    def values(self) -> list[bytes | None]:
-        return [each.record.value for each in self.taken]
-
-    def arrived(self, taken: Sequence[Taken], *, again: bool = False) -> None:
-        self.taken += taken
-
-    def idle(self) -> None:
-        self.idles += 1
-
-    def revoked(self, partitions: Collection[int]) -> None: ...
-
-    def failed(self, condition: str, description: str) -> None: ...
 
 
 class Bench:

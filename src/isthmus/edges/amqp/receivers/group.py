@@ -15,11 +15,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, cast
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from isthmus.converters import ReceivedRecord
 from isthmus.edges.amqp.receivers.prefix import ContiguousPrefix
 from isthmus.edges.amqp.receivers.supply import (
     KAFKA_COMMIT,
@@ -128,17 +127,15 @@ class GroupSupply:
     def settle(self, taken: Taken, verdict: Verdict) -> None:
         """Count a record as done with, or hand it over again."""
         if verdict in (Verdict.ACCEPT, Verdict.REJECT):
-            record = taken.record
-            self._to_do.put(lambda: self._settle(record.partition, record.offset))
+            self._to_do.put(lambda: self._settle(taken.partition, taken.offset))
         else:
-            again = taken._replace(deliveries=taken.deliveries + (verdict is Verdict.FAIL))
             if not self._again:
                 asyncio.get_running_loop().call_soon(self._hand_over_again)
-            self._again.append(again)
+            self._again.append(taken.again(verdict))
 
     def _hand_over_again(self) -> None:
         again, self._again = self._again, []
-        again.sort(key=lambda each: (each.record.partition, each.record.offset))
+        again.sort(key=lambda each: (each.partition, each.offset))
         self._sink.arrived(again, again=True)
 
     async def close(self) -> None:
@@ -244,8 +241,8 @@ class GroupSupply:
                 continue
             problem = message.error()
             if problem is None:
-                taken.append(Taken(record_of(message)))
-                self._at_end.discard(taken[-1].record.partition)
+                taken.append(Taken(message))
+                self._at_end.discard(taken[-1].partition)
             elif problem.code() == KafkaError._PARTITION_EOF:
                 self._at_end.add(message.partition() or 0)
             elif problem.fatal() or problem.code() in _HOPELESS:
@@ -254,10 +251,10 @@ class GroupSupply:
         if not taken:
             return
         for each in taken:
-            prefix = self._prefixes.setdefault(each.record.partition, ContiguousPrefix())
-            prefix.take(each.record.offset)
+            prefix = self._prefixes.setdefault(each.partition, ContiguousPrefix())
+            prefix.take(each.offset)
             if self._reading.commits is Commits.BEFORE:
-                prefix.settle(each.record.offset)
+                prefix.settle(each.offset)
         if self._reading.commits is Commits.BEFORE and not self._commit(retry=True):
             self._go_back(taken)
             return
@@ -269,7 +266,7 @@ class GroupSupply:
         """Read records again that could not be committed, and so were not handed over."""
         lowest: dict[int, int] = {}
         for each in taken:
-            lowest.setdefault(each.record.partition, each.record.offset)
+            lowest.setdefault(each.partition, each.offset)
         for partition, offset in lowest.items():
             self._prefixes[partition] = ContiguousPrefix()
             self._consumer.seek(TopicPartition(self._reading.topic, partition, offset))
@@ -340,15 +337,3 @@ class GroupSupply:
         self._prefixes.clear()
         self._assigned = None
         self._loop.revoked({place.partition for place in places})
-
-
-def record_of(message: Message) -> ReceivedRecord:
-    """A record as converters know it."""
-    return ReceivedRecord(
-        message.topic() or "",
-        message.partition() or 0,
-        message.offset() or 0,
-        message.key(),
-        message.value(),
-        cast("list[tuple[str, bytes | None]]", message.headers() or ()),
-    )

@@ -172,11 +172,9 @@ class RecordOutlet:
 
     def revoked(self, partitions: Collection[int]) -> None:
         """Forget what is not ours any more. What was sent of it is decided in vain."""
-        self._ready = deque(each for each in self._ready if each.record.partition not in partitions)
+        self._ready = deque(each for each in self._ready if each.partition not in partitions)
         self._sent = {
-            delivery: taken
-            for delivery, taken in self._sent.items()
-            if taken.record.partition not in partitions
+            delivery: taken for delivery, taken in self._sent.items() if taken.partition not in partitions
         }
 
     def failed(self, condition: str, description: str) -> None:

@@ -31,7 +31,6 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from isthmus.edges.amqp.receivers.group import record_of
 from isthmus.edges.amqp.receivers.supply import KAFKA_SUBSCRIBE, OnLoop, Sink, Taken, Verdict
 from isthmus.kafka import QUIET, BrokersLost, Kafka, abandon, watching_brokers
 
@@ -61,7 +60,15 @@ _ACKNOWLEDGEMENTS: Final = {
     Verdict.FAIL: AcknowledgeType.RELEASE,
     Verdict.REJECT: AcknowledgeType.REJECT,
 }
-Place = tuple[int, int]
+
+
+class _Lent(Taken):
+    """A record of a reader that wants to know what becomes of it."""
+
+    def __init__(self, message: Message, reader: _Reader) -> None:
+        super().__init__(message, max(0, (message.delivery_count() or 1) - 1))
+        self.reader: _Reader | None = reader
+        """Until it is decided."""
 
 
 class ShareSupply:
@@ -86,9 +93,10 @@ class ShareSupply:
         self.at_most_once = at_most_once
         self.not_acknowledged = not_acknowledged
         self._readers: list[_Reader] = []
-        self._owners: dict[Place, _Reader] = {}
         self._partitions = partitions
         self._wanted = 0
+        self._batch = 1
+        """How many a reader takes at a time: no more than were ever wanted."""
         self._looking: asyncio.TimerHandle | None = None
         self._sink: Sink
 
@@ -99,15 +107,16 @@ class ShareSupply:
     def want(self, count: int) -> None:
         """Have records read."""
         self._wanted = count
+        self._batch = max(self._batch, min(count, BATCH))
         self._read_on()
 
     def settle(self, taken: Taken, verdict: Verdict) -> None:
         """Acknowledge a record."""
-        place = (taken.record.partition, taken.record.offset)
-        owner = self._owners.pop(place, None)
-        if owner is not None:
-            owner.acknowledge(place, _ACKNOWLEDGEMENTS[verdict])
-            if owner.free:
+        assert isinstance(taken, _Lent)
+        reader, taken.reader = taken.reader, None
+        if reader is not None and not self.at_most_once:
+            reader.acknowledge(taken, _ACKNOWLEDGEMENTS[verdict])
+            if reader.free:
                 self._read_on()
 
     async def close(self) -> None:
@@ -124,7 +133,7 @@ class ShareSupply:
                 reader.read(False)
             return
         while len(free) < self._needed() and len(self._readers) < MAX_READERS:
-            free.append(_Reader(self, min(self._wanted, BATCH), self._sink))
+            free.append(_Reader(self, self._batch, self._sink))
             self._readers.append(free[-1])
         for reader in free:
             reader.read(True)
@@ -142,12 +151,10 @@ class ShareSupply:
 
     # What readers call, on the loop
 
-    def has_read(self, reader: _Reader, taken: list[Taken]) -> None:
-        """Remember whose records these are, and let others read on."""
+    def has_read(self, reader: _Reader, taken: list[_Lent]) -> None:
+        """Hand records over, and let others read on."""
         reader.reads = False
         if not self.at_most_once:
-            for each in taken:
-                self._owners[each.record.partition, each.record.offset] = reader
             reader.held += len(taken)
             reader.held_since = time.monotonic()
             self._look_again()
@@ -194,10 +201,10 @@ class _Reader:
         self._supply = supply
         self._sink = OnLoop(sink)
         self._loop = asyncio.get_running_loop()
-        self._decided: list[tuple[Place, AcknowledgeType]] = []
+        self._decided: list[tuple[Taken, AcknowledgeType]] = []
         self._telling: asyncio.TimerHandle | None = None
         self._to_do: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._open: set[Place] = set()
+        self._open: set[Taken] = set()
         """What is not acknowledged. Known to the thread."""
         self._polls = False
         self._ended = False
@@ -222,10 +229,10 @@ class _Reader:
             self.idle = False
             self._to_do.put(lambda: self._read(reads))
 
-    def acknowledge(self, place: Place, how: AcknowledgeType) -> None:
+    def acknowledge(self, taken: Taken, how: AcknowledgeType) -> None:
         """Acknowledge one of its records: with others, unless somebody may wait for it."""
         self.held -= 1
-        self._decided.append((place, how))
+        self._decided.append((taken, how))
         if self.held == 0 or how is not AcknowledgeType.ACCEPT:
             self._tell()
         elif self._telling is None:
@@ -292,14 +299,14 @@ class _Reader:
 
     def _poll(self) -> None:
         found = self._consumer.poll(POLL_S)
-        taken = [_taken(message) for message in found if message.error() is None]
+        taken = [_Lent(message, self) for message in found if message.error() is None]
         if not taken:
             self._empty += 1
             if self._empty >= IDLE_POLLS and time.monotonic() > self._joined_at:
                 self._loop.call_soon_threadsafe(self._supply.found_nothing, self)
             return
         self._joined_at = 0.0
-        self._open = {(each.record.partition, each.record.offset) for each in taken}
+        self._open = set(taken)
         if self._supply.at_most_once:
             self._catch_up()
             if self._ended:
@@ -310,13 +317,13 @@ class _Reader:
         self._polls = False
         self._loop.call_soon_threadsafe(self._supply.has_read, self, taken)
 
-    def _accepted(self, taken: list[Taken]) -> list[Taken]:
+    def _accepted(self, taken: list[_Lent]) -> list[_Lent]:
         """Acknowledge records before they are handed over: those of which Kafka takes it."""
-        for place in set(self._open):
-            self._acknowledge(place, AcknowledgeType.ACCEPT)
+        for each in taken:
+            self._acknowledge(each, AcknowledgeType.ACCEPT)
         results = self._consumer.commit_sync(ACKNOWLEDGE_S)
         fine = {place.partition for place, problem in results.items() if problem is None}
-        return [each for each in taken if each.record.partition in fine]
+        return [each for each in taken if each.partition in fine]
 
     def _read(self, reads: bool) -> None:
         self._polls = reads and not self._open
@@ -326,16 +333,16 @@ class _Reader:
             self._joined_at = time.monotonic() + self._supply.heartbeat_s + JOIN_S
             self._consumer.subscribe([self._topic])
 
-    def _acknowledge_all(self, decided: list[tuple[Place, AcknowledgeType]]) -> None:
-        for place, how in decided:
-            self._acknowledge(place, how)
+    def _acknowledge_all(self, decided: list[tuple[Taken, AcknowledgeType]]) -> None:
+        for taken, how in decided:
+            self._acknowledge(taken, how)
 
-    def _acknowledge(self, place: Place, how: AcknowledgeType) -> None:
-        self._open.discard(place)
+    def _acknowledge(self, taken: Taken, how: AcknowledgeType) -> None:
+        self._open.discard(taken)
         try:
-            self._consumer.acknowledge_offset(self._topic, *place, how)
+            self._consumer.acknowledge_offset(self._topic, taken.partition, taken.offset, how)
         except IllegalStateException as error:  # its time has run out: Kafka gives it to somebody again
-            log.info("%s: too late for %d_%d: %s", self._topic, *place, error)
+            log.info("%s: too late for %d_%d: %s", self._topic, taken.partition, taken.offset, error)
 
     def _acknowledged(self, offsets: dict[TopicPartition, set[int]], problem: KafkaException | None) -> None:
         if problem is None:
@@ -354,13 +361,9 @@ class _Reader:
 
     def _finish(self) -> None:
         try:
-            for place in set(self._open):
-                self._acknowledge(place, AcknowledgeType.RELEASE)
+            for taken in list(self._open):
+                self._acknowledge(taken, AcknowledgeType.RELEASE)
             self._consumer.commit_sync(ACKNOWLEDGE_S)
             self._consumer.close()
         except (KafkaException, IllegalStateException) as error:
             log.warning("%s: a share consumer ended badly: %s", self._topic, error)
-
-
-def _taken(message: Message) -> Taken:
-    return Taken(record_of(message), max(0, (message.delivery_count() or 1) - 1))

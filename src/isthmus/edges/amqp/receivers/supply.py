@@ -5,26 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol, cast
+
+from confluent_kafka import Message
 
 from isthmus.converters import ReceivedRecord
 from isthmus.edges.amqp.ports import ERROR_PREFIX
+from isthmus.journal.layout import KafkaHeaders
 
 KAFKA_SUBSCRIBE: Final = f"{ERROR_PREFIX}kafka-subscribe"
 KAFKA_COMMIT: Final = f"{ERROR_PREFIX}kafka-commit"
-
-
-class Taken(NamedTuple):
-    """A record that was read, on its way to a receiver."""
-
-    record: ReceivedRecord
-    deliveries: int = 0
-    """How often it was delivered before, in vain."""
-
-    @property
-    def tag(self) -> bytes:
-        """The delivery tag: unique on the link."""
-        return b"%d_%d" % (self.record.partition, self.record.offset)
 
 
 class Verdict(Enum):
@@ -39,6 +29,45 @@ class Verdict(Enum):
     """It is done with, though nobody took it."""
 
     __hash__ = object.__hash__  # Enum's own is ten times slower
+
+
+class Taken:
+    """A record that was read, on its way to a receiver."""
+
+    def __init__(self, read: Message | ReceivedRecord, deliveries: int = 0) -> None:
+        """``deliveries`` is how often it was delivered before, in vain."""
+        self._read = read
+        self.deliveries = deliveries
+        if isinstance(read, ReceivedRecord):
+            self.partition, self.offset = read.partition, read.offset
+        else:
+            self.partition, self.offset = read.partition() or 0, read.offset() or 0
+
+    @property
+    def record(self) -> ReceivedRecord:
+        """What converters take. It is made when it is asked for: many may wait, few are converted twice."""
+        return self._read if isinstance(self._read, ReceivedRecord) else record_of(self._read)
+
+    @property
+    def tag(self) -> bytes:
+        """The delivery tag: unique on the link."""
+        return b"%d_%d" % (self.partition, self.offset)
+
+    def again(self, verdict: Verdict) -> Taken:
+        """The same, to be delivered once more after this verdict."""
+        return Taken(self._read, self.deliveries + (verdict is Verdict.FAIL))
+
+
+def record_of(message: Message) -> ReceivedRecord:
+    """A record as converters know it."""
+    return ReceivedRecord(
+        message.topic() or "",
+        message.partition() or 0,
+        message.offset() or 0,
+        message.key(),
+        message.value(),
+        cast("KafkaHeaders", message.headers() or ()),
+    )
 
 
 class Sink(Protocol):

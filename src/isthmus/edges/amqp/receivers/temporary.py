@@ -23,8 +23,8 @@ from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import KafkaRecord, ReceivedRecord, converter
 from isthmus.edges.amqp.ports import Refused
 from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
-from isthmus.edges.amqp.receivers.group import BATCH, POLL_S, READER_GROUP, record_of
-from isthmus.edges.amqp.receivers.supply import Sink, Taken, Verdict
+from isthmus.edges.amqp.receivers.group import BATCH, POLL_S, READER_GROUP
+from isthmus.edges.amqp.receivers.supply import Sink, Taken, Verdict, record_of
 from isthmus.errors import ConversionFailure
 from isthmus.journal.layout import HEADER_PREFIX
 from isthmus.kafka import QUIET, BrokersLost, Kafka, abandon, watching_brokers
@@ -158,8 +158,7 @@ class TemporarySupply:
     def settle(self, taken: Taken, verdict: Verdict) -> None:
         """Forget a record, or have it come again before all others."""
         if verdict in (Verdict.RELEASE, Verdict.FAIL):
-            again = taken._replace(deliveries=taken.deliveries + (verdict is Verdict.FAIL))
-            self._queue.put(again, first=True)
+            self._queue.put(taken.again(verdict), first=True)
 
     async def close(self) -> None:
         """Take no more."""

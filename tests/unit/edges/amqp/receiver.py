@@ -1,0 +1,29 @@
+"""A receiver that remembers what it got."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from isthmus.edges.amqp.receivers.supply import Taken
+
+
+class Receiver:
+    """Takes what arrives."""
+
+    def __init__(self) -> None:
+        self.taken: list[Taken] = []
+        self.idles = 0
+
+    @property
+    def values(self) -> list[bytes | None]:
+        return [each.record.value for each in self.taken]
+
+    def arrived(self, taken: Sequence[Taken], *, again: bool = False) -> None:
+        self.taken += taken
+
+    def idle(self) -> None:
+        self.idles += 1
+
+    def revoked(self, partitions: Collection[int]) -> None: ...
+
+    def failed(self, condition: str, description: str) -> None: ...
