@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.unit.edges.amqp.peers import Pair, RawPeer, one, performatives
 
-from isthmus.codecs.amqp import Described, UInt, ULong
+from isthmus.codecs.amqp import Described, Reader, UInt, ULong, encode_value
 from isthmus.edges.amqp.protocol import (
     Closed,
     Delivery,
@@ -18,7 +18,7 @@ from isthmus.edges.amqp.protocol import (
 )
 from isthmus.edges.amqp.protocol.composite import interpret
 from isthmus.edges.amqp.protocol.conditions import Fault
-from isthmus.edges.amqp.protocol.frames import performative
+from isthmus.edges.amqp.protocol.frames import accepts_one
 from isthmus.edges.amqp.protocol.performatives import Detach, Disposition, Flow, Transfer
 from isthmus.edges.amqp.protocol.terms import (
     ACCEPTED,
@@ -28,6 +28,7 @@ from isthmus.edges.amqp.protocol.terms import (
     Released,
     TransactionalState,
 )
+from isthmus.errors import DecodeError
 
 
 def test_a_message_arrives_as_it_was_sent() -> None:
@@ -213,7 +214,7 @@ def test_a_range_settles_what_is_known_however_large_it_is() -> None:
     assert told.settled
 
 
-def test_what_a_range_says_of_two_links_is_told_of_each() -> None:
+def test_what_a_range_says_of_two_links_is_told_in_its_order() -> None:
     pair = Pair()
     first, second = two_links(pair)
     for link, tag in ((first, b"0"), (second, b"1"), (first, b"2")):
@@ -223,38 +224,89 @@ def test_what_a_range_says_of_two_links_is_told_of_each() -> None:
         delivery.settle(ACCEPTED)
     pair.talk()
     told = [event for event in pair.at_client if isinstance(event, Disposed)]
-    assert [[each.tag for each in event.deliveries] for event in told] == [[b"0", b"2"], [b"1"]]
+    assert [[each.tag for each in event.deliveries] for event in told] == [[b"0"], [b"1"], [b"2"]]
+
+
+def test_what_is_said_of_one_link_after_another_is_told_at_once() -> None:
+    pair = Pair()
+    receiver, sender = pair.receiver()
+    receiver.grant(4)
+    pair.talk()
+    for n in range(4):
+        sender.send(bytes([n]), b"x")
+    pair.talk()
+    first, second, third, last = [event for event in pair.at_client if isinstance(event, Delivery)]
+    for delivery, state in ((first, ACCEPTED), (third, ACCEPTED), (second, Released()), (last, ACCEPTED)):
+        delivery.settle(state)
+    pair.talk()
+    told = [event for event in pair.at_server if isinstance(event, Disposed)]
+    assert [[each.id for each in event.deliveries] for event in told] == [[0, 2], [1], [3]]
+
+
+def disposition(*fields: object) -> bytes:
+    return encode_value(Described(ULong(0x15), list(fields)))
+
+
+def decoded(body: bytes) -> object:
+    reader = Reader(body)
+    try:
+        said = interpret(reader.value())
+    except (Fault, DecodeError, IndexError, UnicodeDecodeError):
+        return None
+    return said if reader.pos == len(body) else None
 
 
 ACCEPTED_AS_READ = Described(ULong(0x24), [])
+USUAL = [
+    disposition(role, UInt(first), last, True, ACCEPTED_AS_READ, *batchable)
+    for role in (True, False)
+    for first in (0, 1, 255, 256, 2**32 - 1)
+    for last in (None, UInt(first))
+    for batchable in ([], [None], [True], [False])
+]
+
+
+@pytest.mark.parametrize("body", USUAL)
+def test_one_that_is_accepted_is_seen_without_decoding(body: bytes) -> None:
+    said, meant = accepts_one(b"ab" + body + b"cd", 2, 2 + len(body)), decoded(body)
+    assert isinstance(said, Disposition)
+    assert isinstance(meant, Disposition)
+    assert said == Disposition(meant.role, meant.first, None, True, ACCEPTED)
 
 
 @pytest.mark.parametrize(
-    "fields",
+    "body",
     [
-        [True, UInt(1), UInt(2), True, ACCEPTED_AS_READ],
-        [False, UInt(1), None, True, ACCEPTED_AS_READ],
-        [True, UInt(1), None, False, ACCEPTED_AS_READ],
-        [True, UInt(1), None, True, Described(ULong(0x26), [])],
-        [True, UInt(1), None, True, Described(UInt(0x24), [])],
-        [True, UInt(1), None, True, Described(ULong(0x24), [UInt(1)])],
-        [True, UInt(1), None, True, ACCEPTED_AS_READ, True],
-        [True, UInt(1), None, True],
-        [True, None, None, True, ACCEPTED_AS_READ],
-        [True, ULong(1), None, True, ACCEPTED_AS_READ],
-        [UInt(1), UInt(1), None, True, ACCEPTED_AS_READ],
-        [True, UInt(1), 2, True, ACCEPTED_AS_READ],
-        7,
+        disposition(True, UInt(1), UInt(2), True, ACCEPTED_AS_READ),
+        disposition(True, UInt(1), None, False, ACCEPTED_AS_READ),
+        disposition(True, UInt(1), None, True, Described(ULong(0x26), [])),
+        disposition(True, UInt(1), None, True, Described(UInt(0x24), [])),
+        disposition(True, UInt(1), None, True, Described(ULong(0x24), [UInt(1)])),
+        disposition(True, UInt(1), None, True),
+        disposition(True, None, None, True, ACCEPTED_AS_READ),
+        disposition(True, ULong(1), None, True, ACCEPTED_AS_READ),
+        disposition(UInt(1), UInt(1), None, True, ACCEPTED_AS_READ),
+        encode_value(Described(ULong(0x15), 7)),
+        b"\x00\x53\x15",
+        b"",
     ],
 )
-def test_the_usual_disposition_is_read_as_any_other(fields: object) -> None:
-    def outcome(read: Callable[[object], object]) -> object:
-        try:
-            return read(Described(ULong(0x15), fields))
-        except Fault as fault:
-            return str(fault)
+def test_any_other_is_to_be_decoded(body: bytes) -> None:
+    assert accepts_one(body, 0, len(body)) is None
 
-    assert outcome(performative) == outcome(interpret)
+
+@given(st.sampled_from(USUAL), st.data())
+def test_what_is_taken_for_one_that_is_accepted_is_that(body: bytes, data: st.DataObject) -> None:
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(body) - 1))
+        cut = data.draw(st.integers(0, 2))
+        body = body[:place] + data.draw(st.binary(max_size=2)) + body[place + cut :]
+    said = accepts_one(body, 0, len(body))
+    if said is not None:
+        meant = decoded(body)
+        assert isinstance(meant, Disposition)
+        assert meant.last in (None, meant.first)
+        assert said == Disposition(meant.role, meant.first, None, True, ACCEPTED)
 
 
 def test_delivery_ids_go_round() -> None:

@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from isthmus.codecs.amqp import Described, Reader
-from isthmus.edges.amqp.protocol.composite import Composite
+from isthmus.edges.amqp.protocol.composite import Composite, interpret
 from isthmus.edges.amqp.protocol.conditions import (
     DECODE_ERROR,
     FRAMING_ERROR,
@@ -47,10 +47,10 @@ from isthmus.edges.amqp.protocol.frames import (
     SASL_FRAME,
     SASL_HEADER,
     FrameBuffer,
+    accepts_one,
     encode_frame,
     frame_end,
     not_a_performative,
-    performative,
 )
 from isthmus.edges.amqp.protocol.performatives import Begin, Close, End, Open
 from isthmus.edges.amqp.protocol.sasl import SaslClient, SaslServer
@@ -299,11 +299,15 @@ class Connection:
             except SessionFault as fault:
                 self._end_session(session, fault, events)
             return
+        accepting = accepts_one(buf, body, end)
+        if accepting is not None and self._phase is _Phase.FRAMES:
+            self._on_performative(accepting, channel, events)
+            return
         reader.pos = body
         value = reader.value()
         if reader.pos > end:
             raise ConnectionFault(DECODE_ERROR, "a performative is longer than its frame")
-        said = performative(value)
+        said = interpret(value)
         if not isinstance(said, Composite):
             raise not_a_performative(value.descriptor if isinstance(value, Described) else value)
         if reader.pos != end:

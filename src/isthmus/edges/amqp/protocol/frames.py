@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from isthmus.codecs.amqp import Described, UInt, ULong, encode_value
-from isthmus.edges.amqp.protocol.composite import Composite, interpret
+from isthmus.codecs.amqp import encode_value
+from isthmus.edges.amqp.protocol.composite import Composite
 from isthmus.edges.amqp.protocol.conditions import DECODE_ERROR, FRAMING_ERROR, ConnectionFault
 from isthmus.edges.amqp.protocol.performatives import Disposition
 from isthmus.edges.amqp.protocol.terms import ACCEPTED
@@ -27,8 +27,6 @@ MIN_MAX_FRAME_BYTES: Final = 512
 
 AMQP_FRAME: Final = 0
 SASL_FRAME: Final = 1
-
-_ACCEPTED: Final = ACCEPTED.described()
 
 EMPTY_FRAME: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
 
@@ -101,31 +99,41 @@ def frame_end(buf: bytes, pos: int, max_frame_size: int, frame_type: int) -> int
     return pos + size
 
 
-def performative(value: object) -> object:
-    """What a frame's body is: a `Composite`, if it is of a known type. Raises `ConnectionFault`."""
-    if type(value) is Described and type(value.descriptor) is ULong and value.descriptor == Disposition.CODE:
-        usual = _settled_as_accepted(value.value)
-        if usual is not None:
-            return usual
-    return interpret(value)
+def accepts_one(buf: bytes, pos: int, end: int) -> Disposition | None:
+    """The disposition in a frame's body, if it settles one delivery as accepted: nearly all of them do.
 
-
-def _settled_as_accepted(fields: object) -> Disposition | None:
-    """The disposition that receivers send for nearly every message. What differs is for `interpret`."""
-    if type(fields) is not list or len(fields) != 5:
+    None for any other body, and for other encodings of this one: those are to be decoded.
+    """
+    if end - pos < _SHORTEST or buf[pos : pos + 4] != _SHORT_DISPOSITION or buf[pos + 4] != end - pos - 5:
         return None
-    role, first, last, settled, state = fields
-    if (
-        settled is True
-        and type(state) is Described
-        and type(state.descriptor) is ULong
-        and state == _ACCEPTED
-        and type(role) is bool
-        and type(first) is UInt
-        and (last is None or type(last) is UInt)
-    ):
-        return Disposition(role, first, last, True, ACCEPTED)
-    return None
+    role, code, rest = buf[pos + 6], buf[pos + 7], pos + 8
+    if code == 0x70:
+        first = int.from_bytes(buf[rest : rest + 4])
+        rest += 4
+    elif code == 0x52:
+        first = buf[rest]
+        rest += 1
+    elif code == 0x43:
+        first = 0
+    else:
+        return None
+    if buf[rest] == 0x40:  # no last one
+        rest += 1
+    elif buf[pos + 7 : rest] == buf[rest : rest + rest - pos - 7]:  # the first is the last one
+        rest += rest - pos - 7
+    else:
+        return None
+    if _ACCEPTED_AND_SETTLED.get(buf[rest:end]) != buf[pos + 5] or not 0x41 <= role <= 0x42:
+        return None
+    return Disposition(role == 0x41, first, None, True, ACCEPTED)
+
+
+_SHORT_DISPOSITION: Final = b"\x00\x53\x15\xc0"
+_SHORTEST: Final = 14
+_ACCEPTED_AND_SETTLED: Final = {
+    b"\x41\x00\x53\x24\x45" + batchable: 5 + len(batchable) for batchable in (b"", b"\x40", b"\x41", b"\x42")
+}
+"""What stands behind the deliveries, and how many fields there are with it."""
 
 
 def not_a_performative(descriptor: object) -> ConnectionFault:

@@ -340,7 +340,7 @@ class Session:
 
     def _on_disposition(self, disposition: Disposition, events: list[Event]) -> None:
         state = disposition.state
-        if state is not None and not isinstance(state, DELIVERY_STATES):
+        if state is not ACCEPTED and state is not None and not isinstance(state, DELIVERY_STATES):
             raise SessionFault(INVALID_FIELD, f"{state!r:.60} is not a delivery state")
         unsettled = self._outgoing if disposition.role == RECEIVER else self._incoming
         first = disposition.first
@@ -352,17 +352,14 @@ class Session:
             ids = [id for n in range(span + 1) if (id := (first + n) & UINT_MAX) in unsettled]
         else:
             ids = [id for id in unsettled if (id - first) & UINT_MAX <= span]
-        deliveries = [unsettled[id] for id in ids]
-        by_link: dict[Link, list[Delivery]] = {}
-        for delivery in deliveries:
+        for id in ids:
+            delivery = unsettled[id]
             if state is not None:
                 delivery.state = state
             if disposition.settled:
                 delivery.settled = True
-                del unsettled[delivery.id]
-            by_link.setdefault(delivery.link, []).append(delivery)
-        for of_link in by_link.values():
-            events.append(Disposed(of_link, state, disposition.settled))
+                del unsettled[id]
+            _tell_disposed(delivery, state, disposition.settled, events)
 
     def _on_attach(self, attach: Attach, events: list[Event]) -> None:
         limits = self.connection.limits
@@ -482,3 +479,17 @@ class Session:
         for known in (self._incoming, self._outgoing, self._by_remote_handle, self._waiting, self._flows):
             known.clear()
         self._settling = None
+
+
+def _tell_disposed(delivery: Delivery, state: object, settled: bool, events: list[Event]) -> None:
+    """Add to what was told last, if that is the same of the same link: receivers decide one by one."""
+    last = events[-1] if events else None
+    if (
+        isinstance(last, Disposed)
+        and last.state is state
+        and last.settled is settled
+        and last.deliveries[0].link is delivery.link
+    ):
+        last.deliveries.append(delivery)
+    else:
+        events.append(Disposed([delivery], state, settled))
