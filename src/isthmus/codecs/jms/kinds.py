@@ -45,6 +45,11 @@ _TYPES: Final = {
     BodyKind.TEXT: "string",
 }
 
+# An enumeration's members are found slowly, and every body asks for these.
+_EMPTY: Final = BodyKind.EMPTY
+_TEXT: Final = BodyKind.TEXT
+_BYTES: Final = BodyKind.BYTES
+
 _TEXTUAL: Final = frozenset({"json", "xml", "javascript", "ecmascript", "xml-dtd"})
 _JAVA_SERIALIZED: Final = b"\xac\xed"  # no AMQP value begins with 0xAC: this tells the two forms apart
 
@@ -84,18 +89,15 @@ def _kind_of_data(content_type: str) -> BodyKind:
 
 def body_for(kind: BodyKind, content: bytes | None) -> Data | AmqpSequence | AmqpValue:
     """The AMQP body of a kind of JMS message. Raises a soft failure for content that it cannot have."""
-    if content is None or kind is BodyKind.EMPTY:
+    if content is None or kind is _EMPTY:
         return AmqpValue(None)
-    match kind:
-        case BodyKind.TEXT:
-            try:
-                return AmqpValue(content.decode())
-            except UnicodeDecodeError as error:
-                raise EncodeError(f"the text is not UTF-8: {error.reason} at byte {error.start}") from None
-        case BodyKind.BYTES:
-            return Data((content,))
-        case BodyKind.OBJECT if content.startswith(_JAVA_SERIALIZED):
-            return Data((content,))
+    if kind is _TEXT:
+        try:
+            return AmqpValue(content.decode())
+        except UnicodeDecodeError as error:
+            raise EncodeError(f"the text is not UTF-8: {error.reason} at byte {error.start}") from None
+    if kind is _BYTES or (kind is BodyKind.OBJECT and content.startswith(_JAVA_SERIALIZED)):
+        return Data((content,))
     values = decode_values(content)
     lists = tuple(value for value in values if isinstance(value, list))
     if len(lists) == len(values) and (kind is BodyKind.STREAM or len(values) > 1):

@@ -44,8 +44,9 @@ ACKNOWLEDGE_S: Final = 10.0
 JOIN_S: Final = 1.0
 """How long a new member may get nothing although there is something, beyond the time between two heartbeats:
 Kafka tells it of its share with the second."""
-GATHER_S: Final = 0.01
-"""How long accepted records wait for others before Kafka is told."""
+GATHER_S: Final = 0.05
+"""How long accepted records wait for the rest of their batch before Kafka is told. It keeps books of a batch
+that is accepted in pieces record by record."""
 BATCH: Final = 500
 REST_S: Final = 30.0
 """How long nothing is wanted before a reader leaves the group. To join again takes seconds."""
