@@ -18,7 +18,7 @@ HOT_MODULES = {
     "converters": ("annotations", "jms"),
     "edges/amqp/protocol": ("connection", "frames", "link", "session", "transfers"),
     "edges/amqp/receivers": ("outlet", "share", "supply"),
-    "journal": ("layout",),
+    "journal": ("layout", "short_way"),
 }
 """What every message passes through, by folder."""
 

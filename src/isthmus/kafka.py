@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import logging
 import re
+import ssl
 import threading
 import time
 from collections.abc import Collection, Generator, Iterator, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
+from tempfile import NamedTemporaryFile
 from typing import Any, Final
 
 import msgspec
@@ -73,6 +75,16 @@ _PYTHON_NAMES = {
 }
 """What the Python client calls the options that concern it; the others are for Java alone."""
 
+_ASYNC_NAMES = {
+    "bootstrap.servers": "bootstrap_servers",
+    "client.id": "client_id",
+    "sasl.mechanism": "sasl_mechanism",
+    "sasl.password": "sasl_plain_password",
+    "sasl.username": "sasl_plain_username",
+    "security.protocol": "security_protocol",
+}
+"""What aiokafka calls the options of confluent_kafka, those for TLS left out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kafka:
@@ -96,6 +108,16 @@ class Kafka:
             translated |= _credentials(self.options["sasl.jaas.config"])
         if translated.get("ssl.endpoint.identification.algorithm") == "":
             translated["ssl.endpoint.identification.algorithm"] = "none"
+        return translated
+
+    def async_options(self) -> dict[str, Any]:
+        """For aiokafka. Raises `ConfigError` for what has no equal there, or cannot be read."""
+        options = self.python_options()
+        translated = {ours: options[name] for name, ours in _ASYNC_NAMES.items() if name in options}
+        protocol = translated.setdefault("security_protocol", "PLAINTEXT").upper()
+        translated["security_protocol"] = protocol
+        if protocol.endswith("SSL"):
+            translated["ssl_context"] = _ssl_context(options)
         return translated
 
     def _check_stores(self) -> None:
@@ -170,6 +192,28 @@ def _credentials(jaas: str) -> dict[str, str]:
     if not all(found.values()):
         raise ConfigError('kafka.sasl.jaas.config: no username="…" and password="…" in it')
     return {f"sasl.{name}": re.sub(r"\\(.)", r"\1", match[1]) for name, match in found.items() if match}
+
+
+def _ssl_context(options: Mapping[str, str]) -> ssl.SSLContext:
+    """What Python's own TLS is told by the options of confluent_kafka."""
+    try:
+        context = ssl.create_default_context(
+            cafile=options.get("ssl.ca.location"), cadata=options.get("ssl.ca.pem")
+        )
+        if "ssl.certificate.location" in options:
+            context.load_cert_chain(
+                options["ssl.certificate.location"], password=options.get("ssl.key.password", "")
+            )
+        elif "ssl.certificate.pem" in options:
+            with NamedTemporaryFile("w", suffix=".pem") as both:  # only files are read, and only we read this
+                both.write(f"{options.get('ssl.key.pem', '')}\n{options['ssl.certificate.pem']}")
+                both.flush()
+                context.load_cert_chain(both.name, password=options.get("ssl.key.password", ""))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"kafka.ssl.*: {error}") from None
+    if options.get("ssl.endpoint.identification.algorithm") == "none":
+        context.check_hostname = False
+    return context
 
 
 def probe(settings: KafkaSettings) -> TopicProbe:
@@ -284,14 +328,19 @@ _FRAME_BYTES = 128
 """What a batch of one record takes beside it, at most."""
 
 
-def batch_options(limit: int | None) -> dict[str, Any]:
-    """A producer's options for a topic that takes so much at once, in Python.
+def largest_batch_bytes(limit: int | None) -> int:
+    """How large a batch, and so a record, may be for a topic that takes so much at once.
 
-    Kafka refuses a batch as a whole, and its Python client, unlike the one in Java, does not try less: so
-    no batch may be larger than the topic takes, and a record that is must not get into one.
+    Kafka refuses a batch as a whole, and its Python clients, unlike the one in Java, do not try less: so no
+    batch may be larger than the topic takes, and a record that is must not get into one.
     """
-    most = (limit or 16 * BATCH_BYTES) - _FRAME_BYTES
-    return {"message.max.bytes": max(1_000, most), "batch.size": max(1, min(BATCH_BYTES, most))}
+    return max(1_000, (limit or 16 * BATCH_BYTES) - _FRAME_BYTES)
+
+
+def batch_options(limit: int | None) -> dict[str, Any]:
+    """A producer's options for a topic that takes so much at once, for confluent_kafka."""
+    most = largest_batch_bytes(limit)
+    return {"message.max.bytes": most, "batch.size": min(BATCH_BYTES, most)}
 
 
 def count_records(kafka: Kafka, topics: Collection[str]) -> dict[str, int]:

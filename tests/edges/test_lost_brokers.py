@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
-import uuid
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -14,13 +12,8 @@ from confluent_kafka import Consumer, KafkaError
 from tests.edges.asynchronous import eventually, running
 from tests.edges.test_outbox import Fixture, numbers
 
-from isthmus.config.settings import JournalSettings
 from isthmus.edges import outbox
-from isthmus.journal import writer
-from isthmus.journal.layout import Entry, Op
-from isthmus.journal.writer import JournalWriter
-from isthmus.kafka import BrokersLost, Kafka, create_topics, read_topic
-from isthmus.message import Body, BodyKind, Header, Message
+from isthmus.kafka import BrokersLost
 
 LOST = 3
 """How many clients are lost, one after the other."""
@@ -51,25 +44,6 @@ def lose(monkeypatch: pytest.MonkeyPatch) -> Callable[[ModuleType], Losses]:
     return lose
 
 
-def test_what_a_lost_client_holds_is_written_by_the_next_in_order(
-    kafka_servers: str, lose: Callable[[ModuleType], Losses]
-) -> None:
-    losses = lose(writer)
-    kafka, topic = Kafka(kafka_servers), f"journal-{uuid.uuid4().hex[:8]}"
-    create_topics(kafka, [topic], 2)
-    written = []
-    with JournalWriter(kafka, JournalSettings(topic=topic)) as journal:
-        while losses.clients <= LOST or len(written) < 1_000:
-            written.append(journal.write(_entry(len(written))))
-            time.sleep(0.0005)
-        journal.flush()
-        assert all(future.result(10).topic == topic for future in written)
-    arrived = [(record.value(), record.headers()) for record in read_topic(kafka, topic)]
-    first_times = list(dict.fromkeys(int(value or b"") for value, _ in arrived))
-    assert first_times == list(range(len(written)))
-    assert all(("jms.h", b"v") in (headers or []) for _, headers in arrived)
-
-
 def test_an_outbox_goes_on_with_another_client(
     kafka_servers: str, lose: Callable[[ModuleType], Losses], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,19 +61,3 @@ def test_an_outbox_goes_on_with_another_client(
 
     asyncio.run(scenario())
     assert letters.committed() == 10
-
-
-def _entry(number: int) -> Entry:
-    body = str(number).encode()
-    return Entry(
-        Op.ADD,
-        Message(
-            id=f"{number}",
-            address="a",
-            protocol="amqp",
-            value=body,
-            body=Body(BodyKind.TEXT),
-            headers={"h": Header("v")},
-            session="s",
-        ),
-    )

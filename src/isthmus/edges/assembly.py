@@ -38,7 +38,6 @@ from isthmus.edges.outbox import Outbox
 from isthmus.edges.replies import replies_of
 from isthmus.edges.running import Part, run_together
 from isthmus.errors import SoftFailure
-from isthmus.journal.writer import JournalWriter
 from isthmus.kafka import Kafka
 from isthmus.routing.route import Route
 from isthmus.telemetry.parts import Flow, PartReport
@@ -100,11 +99,11 @@ class _NatsConnection:
 class Assembly:
     """All edges of a bridge. To be made and run on an event loop."""
 
-    def __init__(self, settings: Settings, kafka: Kafka, writer: JournalWriter) -> None:
+    def __init__(self, settings: Settings, kafka: Kafka, journal: EdgeJournal) -> None:
         self._settings = settings
         self._kafka = kafka
         self._plan = settings.plan
-        self._journal = EdgeJournal(writer, as_json=settings.uses_json)
+        self._journal = journal
         self._dead_letters = EdgeDeadLetters(settings, kafka)
         kept = settings.mq.reply_queue
         self._replies = replies_of(settings.connectors.values(), kept)

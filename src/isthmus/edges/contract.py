@@ -42,8 +42,8 @@ class Traffic:
 class Journal(Protocol):
     """Where intake puts messages."""
 
-    async def write(self, entry: Entry) -> str:
-        """Returns the message's stable id once Kafka has it on all in-sync replicas.
+    async def write(self, entry: Entry) -> None:
+        """Returns once Kafka has the message on all in-sync replicas.
 
         Writes that were begun in some order are in the journal in that order, if of one session. Raises
         `HardFailure` when Kafka refuses.

@@ -19,7 +19,6 @@ from isthmus.edges.front_door import FrontDoor
 from isthmus.edges.journal import EdgeJournal
 from isthmus.edges.running import run_together
 from isthmus.errors import HardFailure, IsthmusError
-from isthmus.journal.writer import JournalWriter
 from isthmus.kafka import Kafka
 
 TELL_S = 0.5
@@ -45,8 +44,7 @@ async def _serve(settings: Settings, kafka: Kafka) -> None:
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     commands = asyncio.StreamReader()
     pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
-    writer = await loop.run_in_executor(None, JournalWriter, kafka, settings.journal)
-    journal = EdgeJournal(writer, as_json=settings.uses_json)
+    journal = await EdgeJournal.open(kafka, settings.journal, as_json=settings.uses_json)
     door = FrontDoor(settings, kafka, journal, EdgeDeadLetters(settings, kafka), shares_port=True)
     others = [loop.create_task(_stop_at_the_end(commands, stop)), loop.create_task(_tell(door))]
     try:

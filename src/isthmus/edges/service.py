@@ -13,8 +13,8 @@ from typing import Self
 
 from isthmus.config import Settings
 from isthmus.edges.assembly import Assembly
+from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import HardFailure, IsthmusError
-from isthmus.journal.writer import JournalWriter
 from isthmus.kafka import Kafka
 from isthmus.telemetry.parts import PartReport
 
@@ -92,8 +92,9 @@ class EdgeService:
     async def _run(self) -> None:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
-        writer = await loop.run_in_executor(None, JournalWriter, self._kafka, self._settings.journal)
-        self._assembly = Assembly(self._settings, self._kafka, writer)
+        settings = self._settings
+        journal = await EdgeJournal.open(self._kafka, settings.journal, as_json=settings.uses_json)
+        self._assembly = Assembly(settings, self._kafka, journal)
         self._stop, self._loop = stop, loop
         if self._stopping:
             stop.set()

@@ -13,7 +13,6 @@ from isthmus.edges.amqp.addresses import KafkaAddresses
 from isthmus.edges.journal import EdgeJournal
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Record
-from isthmus.journal.writer import JournalWriter
 from isthmus.kafka import Kafka, create_topics, read_topic
 
 
@@ -33,7 +32,7 @@ class KafkaDoor(Door):
         )
 
     async def _open(self) -> EdgeJournal:
-        self.edge_journal = EdgeJournal(JournalWriter(self.kafka, JournalSettings(topic=self.topic)))
+        self.edge_journal = await EdgeJournal.open(self.kafka, JournalSettings(topic=self.topic))
         return self.edge_journal
 
     def __exit__(self, *_: object) -> None:

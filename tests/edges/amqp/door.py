@@ -13,7 +13,8 @@ from isthmus.edges.amqp.server import AmqpServer
 from isthmus.edges.amqp.settings import AmqpSettings, AmqpsSettings
 from isthmus.edges.amqp.users import Users
 from isthmus.errors import IsthmusError
-from isthmus.journal.layout import Entry, Op
+from isthmus.journal import layout
+from isthmus.journal.layout import Entry, Op, Record
 
 T = TypeVar("T")
 Decided = Callable[[IsthmusError | None], None]
@@ -33,6 +34,11 @@ class MemoryJournal:
     def put(self, entry: Entry, decided: Decided, *, more: bool = False) -> None:
         self._waiting.append((entry, decided))
         asyncio.get_running_loop().call_soon(self.decide)
+
+    def put_record(self, record: Record, session: str, decided: Decided, *, more: bool = False) -> None:
+        entry = layout.decode(record)
+        assert entry.message.session == session
+        self.put(entry, decided, more=more)
 
     @property
     def waiting(self) -> int:

@@ -20,7 +20,6 @@ from isthmus.embedded.kafka import EmbeddedKafka  # noqa: E402
 from isthmus.errors import SoftFailure  # noqa: E402
 from isthmus.journal import layout  # noqa: E402
 from isthmus.journal.layout import Record  # noqa: E402
-from isthmus.journal.writer import JournalWriter  # noqa: E402
 from isthmus.kafka import Kafka, create_topics, read_topic  # noqa: E402
 from isthmus.message import Message  # noqa: E402
 
@@ -39,7 +38,7 @@ def test_a_broker_keeps_its_messages_through_an_absence_of_kafka(tmp_path: Path)
         async def scenario() -> None:
             settings = {"url": broker.url, "intake.addresses": "orders", "intake.credit": str(CREDIT)}
             client = AmqpClient(BrokerSettings.model_validate(settings), name="b", container_id="c")
-            journal = EdgeJournal(JournalWriter(kafka, JournalSettings(topic="journal")))
+            journal = await EdgeJournal.open(kafka, JournalSettings(topic="journal"))
             intake = AmqpIntake(client, journal, dead_letters=never, max_message_size=1_000_000)
             async with running(intake):
                 broker.put("orders", proton.Message("0"))

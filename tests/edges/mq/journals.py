@@ -20,12 +20,11 @@ class MemoryJournal:
         self.open = asyncio.Event()
         self.open.set()
 
-    async def write(self, entry: Entry) -> str:
+    async def write(self, entry: Entry) -> None:
         await self.open.wait()
         if failure := self.refuse(entry):
             raise failure
         self.entries.append(entry)
-        return f"journal:0:{len(self.entries) - 1}"
 
     @property
     def messages(self) -> list[Message]:

@@ -18,12 +18,11 @@ class MemoryJournal:
         self.open.set()
         self.refusal: Exception | None = None
 
-    async def write(self, entry: Entry) -> str:
+    async def write(self, entry: Entry) -> None:
         await self.open.wait()
         if self.refusal is not None:
             raise self.refusal
         self.messages.append(entry.message)
-        return f"journal:0:{len(self.messages) - 1}"
 
     @property
     def bodies(self) -> list[bytes]:

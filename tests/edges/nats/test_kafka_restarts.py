@@ -21,7 +21,6 @@ from isthmus.edges.nats.intake import StreamIntake
 from isthmus.edges.outbox import DESTINATION, Outbox
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.errors import SoftFailure
-from isthmus.journal.writer import JournalWriter
 from isthmus.kafka import Kafka, create_topics, read_topic
 
 SOME = 500
@@ -65,7 +64,7 @@ def test_every_acknowledged_message_of_a_stream_reaches_the_journal(
                 info = await jetstream.consumer_info(stream, "bridge")
                 return (info.num_pending, info.num_ack_pending) == (0, 0)
 
-            journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, JournalSettings(topic=topic)))
+            journal = await EdgeJournal.open(kafka, JournalSettings(topic=topic))
             source = NatsIntakeSettings(subject=stream, durable="bridge")
             intake = StreamIntake(client, journal, source, dead_letters=Cellar(), ack_wait_s=2)
             async with running(intake):

@@ -22,7 +22,6 @@ from isthmus.edges.nats.intake import StreamIntake
 from isthmus.edges.outbox import DESTINATION, Outbox
 from isthmus.embedded.nats import EmbeddedNats
 from isthmus.errors import SoftFailure
-from isthmus.journal.writer import JournalWriter
 from isthmus.kafka import Kafka, create_topics, read_topic
 
 COUNT = 6000
@@ -46,7 +45,7 @@ def test_an_edge_that_restarts_under_load_loses_nothing_of_a_stream(
 
     async def edge(sender: Client, until: int) -> None:
         """Run until so many messages were taken, or there are no more."""
-        journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, JournalSettings(topic=topic)))
+        journal = await EdgeJournal.open(kafka, JournalSettings(topic=topic))
         async with bridge(nats_url) as client:
             source = NatsIntakeSettings(subject=stream, durable="bridge")
             intake = StreamIntake(client, journal, source, dead_letters=Cellar(), ack_wait_s=2)
@@ -80,7 +79,7 @@ def test_a_message_too_large_for_the_journal_is_a_dead_letter_and_others_go_on(
     cellar = Cellar()
 
     async def scenario() -> None:
-        journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, JournalSettings(topic=topic)))
+        journal = await EdgeJournal.open(kafka, JournalSettings(topic=topic))
         async with peer(nats_url) as sender, bridge(nats_url) as client:
             jetstream = sender.jetstream()
             await jetstream.add_stream(name=stream, subjects=[stream])

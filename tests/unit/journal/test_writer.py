@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.polling import eventually
 
 from isthmus.config import TopicFacts
 from isthmus.config.settings import JournalSettings
 from isthmus.errors import HardFailure, OversizeFailure
+from isthmus.journal import topic as journal_topic
 from isthmus.journal import writer as journal_writer
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.places import Places
@@ -62,7 +62,6 @@ class Client:
     def __init__(self, *answers: Exception | None) -> None:
         self.answers = list(answers)
         self.produced: list[dict[str, Any]] = []
-        self.flushed = 0
 
     def produce(self, topic: str, *, on_delivery: Callable[..., None], **record: Any) -> None:
         answer = self.answers.pop(0)
@@ -76,10 +75,6 @@ class Client:
         time.sleep(timeout / 100)  # as Kafka's client waits for answers, so that it keeps no core busy
         return 0
 
-    def flush(self, timeout: float) -> int:
-        self.flushed += 1
-        return 0
-
     def __len__(self) -> int:
         return 0
 
@@ -88,7 +83,7 @@ class Client:
 def writing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Client], JournalWriter]:
     def through(client: Client) -> JournalWriter:
         monkeypatch.setattr(journal_writer, "Producer", lambda *_, **__: client)
-        monkeypatch.setattr(journal_writer, "describe", lambda *_: {"journal": JOURNAL})
+        monkeypatch.setattr(journal_topic, "describe", lambda *_: {"journal": JOURNAL})
         return JournalWriter(Kafka("h:1"), JournalSettings(topic="journal"))
 
     return through
@@ -102,16 +97,6 @@ def test_a_written_entry_has_its_place_in_the_partition_of_its_session(
         place = writer.write(ENTRY).result(timeout=1)
     assert place == Position("journal", Places(4, 1).of_session("s1"), 41)
     assert (client.produced[0]["key"], client.produced[0]["value"]) == (b"1", b"x")
-
-
-def test_an_entry_that_is_alone_does_not_wait_for_others(writing: Callable[[Client], JournalWriter]) -> None:
-    client = Client(None, None)
-    with writing(client) as writer:
-        assert writer.offer(ENTRY, lambda *_: None)
-        time.sleep(0.05)
-        assert client.flushed == 0
-        assert writer.offer(ENTRY, lambda *_: None, alone=True)
-        eventually(lambda: client.flushed == 1, timeout_s=5)
 
 
 def test_a_full_queue_waits_for_kafka(writing: Callable[[Client], JournalWriter]) -> None:

@@ -50,6 +50,7 @@ _make: Final = cast(Any, tuple.__new__)
 """Makes a named tuple faster than its class does."""
 
 _HEADER_TYPES: Final[dict[type, HeaderType]] = {
+    str: HeaderType.STRING,
     bool: HeaderType.BOOLEAN,
     Byte: HeaderType.BYTE,
     Short: HeaderType.SHORT,
@@ -116,9 +117,14 @@ def _make_texts(properties: dict[str, Any]) -> dict[str, HeaderType]:
     types: dict[str, HeaderType] = {}
     for name, value in properties.items():
         if type(value) is not str:
-            types[name] = header_type = _HEADER_TYPES[type(value)]
-            properties[name] = _text(value, header_type)
+            properties[name], types[name] = header_of_value(value)
     return types
+
+
+def header_of_value(value: object) -> tuple[str, HeaderType]:
+    """The text that a header has for a value, and its type."""
+    header_type = _HEADER_TYPES[type(value)]
+    return _text(value, header_type), header_type
 
 
 def _text(value: object, header_type: HeaderType) -> str:

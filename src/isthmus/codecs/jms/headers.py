@@ -61,12 +61,12 @@ def to_message(
     if not address:
         raise DecodeError("the message has no 'to', and nobody says where it was sent")
     body = body_of(parts)
-    headers = _standard_headers(parts, body.kind, received_ms)
+    headers = standard_headers(parts, body.kind, received_ms)
     headers["Destination"] = _text(address)
     types = parts.types
     for name, text in parts.application_properties.items():
         type = types.get(name, _STRING) if types else _STRING
-        headers[_names.get(name) or _header_name(name)] = _make(Header, (text, type))
+        headers[_names.get(name) or header_name(name)] = _make(Header, (text, type))
     message_id = headers.get("MessageId")
     return Message(
         id=message_id.text if message_id else fallback_id,
@@ -79,7 +79,8 @@ def to_message(
     )
 
 
-def _standard_headers(parts: Index, kind: BodyKind, received_ms: int | None) -> dict[str, Header]:
+def standard_headers(parts: Index, kind: BodyKind, received_ms: int | None) -> dict[str, Header]:
+    """The headers of JMS that a message has, but for its destination and its properties."""
     header, properties, annotations = parts.header, parts.properties, parts.annotations
     count = header.delivery_count or 0
     headers = {
@@ -146,7 +147,7 @@ def _user(user_id: bytes) -> Header:
         return Header.of(user_id, HeaderType.BINARY)
 
 
-def _header_name(name: str) -> str:
+def header_name(name: str) -> str:
     """The header name of a property, kept for the next message if it is not too long."""
     header_name = f"property.{name}" if name in TAKEN else property_header_name(name)
     if len(_names) < _NAMES_KEPT and len(name) <= _NAME_KEPT_LENGTH:

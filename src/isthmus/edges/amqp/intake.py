@@ -38,8 +38,9 @@ from isthmus.edges.amqp.protocol.terms import (
     TransactionalState,
 )
 from isthmus.edges.amqp.transactions import IN_DOUBT, Transaction
-from isthmus.errors import ConversionFailure, DecodeError, HardFailure, IsthmusError
-from isthmus.journal.layout import CLIENT, Entry, Op
+from isthmus.errors import DecodeError, HardFailure, IsthmusError, SoftFailure
+from isthmus.journal.layout import CLIENT, Entry, Op, encode
+from isthmus.journal.short_way import Arrival, ShortWay
 from isthmus.message import Header, Message
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Intake:
         self._visitor = visitor
         self._address = address
         self._session = session
+        self._short_way = ShortWay(address, session)
         self._checked = {address} if address else set()
         self._held: deque[tuple[Delivery, Transaction | None]] = deque()
         """What waits for an address that is asked for, and the transactions that wait with it."""
@@ -97,19 +99,29 @@ class Intake:
 
     def _take(self, delivery: Delivery, transaction: Transaction | None) -> None:
         try:
-            message = self._message(delivery)
-            if message.address not in self._checked and not self._check(message.address):
+            arrival = self._arrival(delivery.data)
+            if arrival.address not in self._checked and not self._check(arrival.address):
                 self._hold(delivery, transaction)
-                self._visitor.spawn(self._look_up(message.address))
+                self._visitor.spawn(self._look_up(arrival.address))
                 return
-            self._write(delivery, transaction, message)
-        except (Fault, DecodeError, ConversionFailure) as problem:
+            self._write(delivery, transaction, arrival)
+        except (Fault, SoftFailure) as problem:
             self._refuse(delivery, transaction, problem)
 
-    def _message(self, delivery: Delivery) -> Message:
+    def _arrival(self, data: bytes) -> Arrival:
+        as_json = self._visitor.server.as_json
+        if not (as_json or self._visitor.signs_messages):
+            arrival = self._short_way.read(data)
+            if arrival is not None:
+                return arrival
+        message = self._message(data)
+        conversion = conversion_of(message, data, as_json=as_json)
+        return Arrival(message.address, encode(Entry(Op.ADD, message, conversion=conversion)))
+
+    def _message(self, data: bytes) -> Message:
         self._count += 1
         message = to_message(
-            delivery.data,
+            data,
             target=self._address,
             fallback_id=f"ID:{self._session}:{self.link.handle}:{self._count}",
             session=self._session,
@@ -157,16 +169,12 @@ class Intake:
                 transaction.looked_into()
         self._visitor.wake()
 
-    def _write(self, delivery: Delivery, transaction: Transaction | None, message: Message) -> None:
-        conversion = conversion_of(message, delivery.data, as_json=self._visitor.server.as_json)
+    def _write(self, delivery: Delivery, transaction: Transaction | None, arrival: Arrival) -> None:
         if transaction is None:
             decided = partial(self._decided, delivery, ACCEPTED)
-            self._visitor.server.journal.put(Entry(Op.ADD, message, None, None, conversion), decided)
-            return
-        # The ledger keeps a transaction together by its session, which the link's need not be.
-        if message.session != transaction.session:
-            message = replace(message, session=transaction.session)
-        transaction.add(message, conversion, partial(self._decided, delivery, transaction.accepted))
+            self._visitor.server.journal.put_record(arrival.record(), self._session, decided)
+        else:
+            transaction.add(arrival, partial(self._decided, delivery, transaction.accepted))
 
     def _transaction(self, state: object) -> Transaction:
         if not isinstance(state, TransactionalState):
@@ -188,7 +196,7 @@ class Intake:
         self,
         delivery: Delivery,
         transaction: Transaction | None,
-        problem: Fault | DecodeError | ConversionFailure,
+        problem: Fault | SoftFailure,
     ) -> None:
         if isinstance(problem, Fault):
             error = Error(problem.condition, problem.description)

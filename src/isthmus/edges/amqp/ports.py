@@ -16,7 +16,7 @@ from isthmus.edges.amqp.protocol.terms import Source
 from isthmus.edges.amqp.transactions import Transactions
 from isthmus.edges.amqp.users import User
 from isthmus.errors import IsthmusError
-from isthmus.journal.layout import Entry
+from isthmus.journal.layout import Entry, Record
 from isthmus.routing.route import TEMPORARY_PREFIX
 
 ERROR_PREFIX = "io.strimzi:"
@@ -38,6 +38,17 @@ class BatchJournal(Protocol):
 
         Where ``more`` is about to follow, the entry may wait for that.
         """
+        ...
+
+    def put_record(
+        self,
+        record: Record,
+        session: str,
+        decided: Callable[[IsthmusError | None], None],
+        *,
+        more: bool = False,
+    ) -> None:
+        """Write the record of an entry of a session, likewise."""
         ...
 
 

@@ -26,6 +26,7 @@ from isthmus.edges.amqp.protocol.conditions import (
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, TransactionalState
 from isthmus.errors import HardFailure, IsthmusError
 from isthmus.journal.layout import Entry, Op
+from isthmus.journal.short_way import Arrival
 from isthmus.message import Body, BodyKind, Message
 
 if TYPE_CHECKING:
@@ -83,14 +84,10 @@ class Transaction:
         self._looked_into -= 1
         self._go_on()
 
-    def add(
-        self,
-        message: Message,
-        conversion: tuple[tuple[str, bytes | None], ...],
-        decided: Callable[[IsthmusError | None], None],
-    ) -> None:
+    def add(self, arrival: Arrival, decided: Callable[[IsthmusError | None], None]) -> None:
         """Record a send. ``decided`` is told as by the journal."""
-        entry = Entry(Op.ADD_TX, message, self._name, self._count, conversion)
+        # The ledger keeps a transaction together by its session, which the link's need not be.
+        record = arrival.record_in(self._name, self.session, self._count)
         self._count += 1
         self.streamed = self.streamed or self._undecided > 0
         self._undecided += 1
@@ -102,7 +99,7 @@ class Transaction:
             decided(failure)
             self._go_on()
 
-        self._journal.put(entry, recorded, more=self._streams)
+        self._journal.put_record(record, self.session, recorded, more=self._streams)
 
     def fail(self, why: IsthmusError) -> None:
         """Let it end in nothing but a rollback: something in it could not be taken."""

@@ -1,0 +1,30 @@
+"""The journal as a topic of Kafka: what must hold of it before anything is written."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from isthmus.config.settings import JournalSettings
+from isthmus.errors import HardFailure
+from isthmus.journal.places import Places
+from isthmus.kafka import Kafka, describe
+
+
+class JournalTopic(NamedTuple):
+    """A journal that may be written."""
+
+    places: Places
+    max_message_bytes: int | None
+    """How large a batch it takes, if that is known."""
+
+
+def find_journal(kafka: Kafka, journal: JournalSettings) -> JournalTopic:
+    """Look for the journal. Raises `HardFailure` when it is not there, or may not be written."""
+    facts = describe(kafka, [journal.topic]).get(journal.topic)
+    if facts is None or not facts.writable:
+        raise HardFailure(
+            f"the journal {journal.topic} {'may not be written' if facts else 'does not exist'}",
+            remedy="start the bridge once: it makes its journal; or check journal.topic",
+        )
+    places = Places.of(journal.topic, facts.partitions, journal.ledger_partitions)
+    return JournalTopic(places, facts.max_message_bytes)

@@ -1,0 +1,175 @@
+"""Edges write the journal of a Kafka that asks who they are, over TLS, with every client of ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError
+from confluent_kafka.admin import (
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from tests.edges.amqp.certificates import make_certificates
+
+from isthmus.config.settings import JournalSettings
+from isthmus.edges.journal import EdgeJournal
+from isthmus.embedded.kafka import EmbeddedKafka
+from isthmus.embedded.ports import free_port
+from isthmus.errors import ConfigError, HardFailure
+from isthmus.journal.batches import BatchWriter
+from isthmus.journal.layout import Entry, Op
+from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.message import Body, BodyKind, Message
+
+MODULES = {
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+}
+PASSWORD = 's3"cret'
+ESCAPED = PASSWORD.replace('"', '\\"')
+
+
+class SecureKafka:
+    """A Kafka with three doors: one without security, for the tests' own use, TLS, and TLS with passwords."""
+
+    def __init__(self, folder: Path) -> None:
+        self.certificates = make_certificates(folder)
+        for name in ("server", "client"):
+            both = (folder / f"{name}.key").read_text() + (folder / f"{name}.pem").read_text()
+            (folder / f"{name}-both.pem").write_text(both)
+        plain, controller, tls, passwords = (free_port() for _ in range(4))
+        self.tls, self.passwords = f"localhost:{tls}", f"localhost:{passwords}"
+        data = folder / "kafka"
+        data.mkdir()
+        # An embedded Kafka takes the ports of the last time.
+        (data / "server.properties").write_text(f"//127.0.0.1:{plain} //127.0.0.1:{controller}")
+        doors = f"PLAINTEXT://127.0.0.1:{plain},TLS://localhost:{tls},PASSWORDS://localhost:{passwords}"
+        protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL,PASSWORDS:SASL_SSL"
+        overrides = {
+            "listeners": f"{doors},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": doors,
+            "listener.security.protocol.map": protocols,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(folder / "server-both.pem"),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(folder / "client.pem"),
+            "listener.name.tls.ssl.client.auth": "required",
+            "sasl.enabled.mechanisms": ",".join(MODULES),
+            "listener.name.passwords.plain.sasl.jaas.config": (
+                f'{MODULES["PLAIN"]} required user_bridge="{ESCAPED}";'
+            ),
+            "listener.name.passwords.scram-sha-256.sasl.jaas.config": f"{MODULES['SCRAM-SHA-256']} required;",
+            "listener.name.passwords.scram-sha-512.sasl.jaas.config": f"{MODULES['SCRAM-SHA-512']} required;",
+        }
+        self.embedded = EmbeddedKafka(data, overrides=overrides)
+
+    def trusting(self) -> dict[str, str]:
+        return {
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.certificates / "server.pem"),
+        }
+
+    def with_password(self, mechanism: str, password: str = ESCAPED) -> Kafka:
+        jaas = f'{MODULES[mechanism]} required username="bridge" password="{password}";'
+        options = {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": jaas,
+            **self.trusting(),
+        }
+        return Kafka(self.passwords, options)
+
+    def with_certificate(self, **more: str) -> Kafka:
+        return Kafka(self.tls, {"security.protocol": "SSL", **self.trusting(), **more})
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    kafka = SecureKafka(tmp_path_factory.mktemp("secure"))
+    with kafka.embedded as broker:
+        plain = Kafka(broker.bootstrap_servers)
+        create_topics(plain, ["journal"], 2)
+        mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+        users = [
+            UserScramCredentialUpsertion(
+                "bridge", ScramCredentialInfo(mechanism, 4096), password=PASSWORD.encode()
+            )
+            for mechanism in mechanisms
+        ]
+        admin = plain.admin()
+        for user in users:  # one at a time: two for one user are refused
+            admin.alter_user_scram_credentials([user])["bridge"].result(10)
+        yield kafka
+
+
+JOURNAL = JournalSettings(topic="journal")
+
+
+def journal_through(kafka: Kafka, id: str) -> None:
+    """Write a message as edges do, and find it in the topic."""
+    message = Message(id=id, address="a", protocol="amqp", value=b"x", body=Body(BodyKind.TEXT), session="s")
+
+    async def write() -> None:
+        journal = await EdgeJournal.open(kafka, JOURNAL)
+        try:
+            await journal.write(Entry(Op.ADD, message))
+        finally:
+            await journal.close()
+
+    asyncio.run(write())
+    assert id.encode() in [record.key() for record in read_topic(kafka, "journal")]
+
+
+@pytest.mark.parametrize("mechanism", MODULES)
+def test_a_journal_is_written_by_a_user_with_a_password(secure: SecureKafka, mechanism: str) -> None:
+    journal_through(secure.with_password(mechanism), f"by {mechanism}")
+
+
+def test_a_journal_is_written_by_a_client_with_a_certificate(secure: SecureKafka) -> None:
+    store = str(secure.certificates / "client-both.pem")
+    kafka = secure.with_certificate(**{"ssl.keystore.type": "PEM", "ssl.keystore.location": store})
+    journal_through(kafka, "by certificate")
+
+
+def test_a_certificate_may_stand_in_the_configuration(secure: SecureKafka) -> None:
+    kafka = secure.with_certificate(
+        **{
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.key": (secure.certificates / "client.key").read_text(),
+            "ssl.keystore.certificate.chain": (secure.certificates / "client.pem").read_text(),
+        }
+    )
+    journal_through(kafka, "by certificate in the configuration")
+
+
+def test_a_wrong_password_is_a_hard_failure_with_a_remedy(secure: SecureKafka) -> None:
+    kafka = secure.with_password("SCRAM-SHA-512", "wrong")
+    with pytest.raises(HardFailure, match="does not answer") as failure:
+        asyncio.run(BatchWriter.open(kafka, JOURNAL))
+    assert "security options" in failure.value.remedy
+
+
+def test_a_server_that_nobody_vouches_for_is_not_talked_to(secure: SecureKafka) -> None:
+    kafka = secure.with_certificate(
+        **{"ssl.truststore.location": str(secure.certificates / "client.pem"), "ssl.truststore.type": "PEM"}
+    )
+
+    async def connect() -> None:
+        producer = AIOKafkaProducer(**kafka.async_options())
+        with pytest.raises(KafkaConnectionError):
+            await producer.start()
+        await producer.stop()
+
+    asyncio.run(connect())
+
+
+def test_a_file_that_cannot_be_read_is_told_as_such(secure: SecureKafka) -> None:
+    kafka = secure.with_certificate(**{"ssl.keystore.type": "PEM", "ssl.keystore.location": "/no/such.pem"})
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.\*: .*No such file"):
+        kafka.async_options()
