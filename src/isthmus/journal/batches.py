@@ -22,7 +22,15 @@ from contextlib import suppress
 from typing import Any, Self
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    InvalidTopicError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
 
 from isthmus.config.settings import JournalSettings
 from isthmus.errors import HardFailure, IsthmusError, Outage, OversizeFailure
@@ -44,8 +52,22 @@ ANSWER_S = 15.0
 """How long Kafka may take to answer. Then the batch is sent again: its answer may be lost with a broker."""
 RETRY_S = 0.5
 """How long a client that cannot reach Kafka waits before it tries again."""
+PATIENCE_S = 300.0
+"""How long a Kafka that answers, but cannot take a batch at the moment, is asked again."""
 CLOSE_S = 30.0
 """How long a close waits for what is under way."""
+STOP_S = 1.0
+"""How long it waits for its clients, which then have nothing to do, or wait for a Kafka that is away."""
+
+_FINAL = (
+    ClusterAuthorizationFailedError,
+    InvalidTopicError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+"""What Kafka will say again however often it is asked."""
 
 
 class BatchWriter:
@@ -54,17 +76,21 @@ class BatchWriter:
     def __init__(self, kafka: Kafka, journal: JournalSettings) -> None:
         self.topic = journal.topic
         places, max_message_bytes = find_journal(kafka, journal)
-        self.max_batch_bytes = largest_batch_bytes(max_message_bytes)
+        self._max_batch_bytes = largest_batch_bytes(max_message_bytes)
         self._places = places
         self._options = {
             **kafka.async_options(),
             "enable_idempotence": True,  # includes acks=all
-            "max_batch_size": min(BATCH_BYTES, self.max_batch_bytes),
+            "max_batch_size": min(BATCH_BYTES, self._max_batch_bytes),
             "request_timeout_ms": int(ANSWER_S * 1000),
         }
         self._lanes = [_Lane(self, number) for number in range(places.session_partitions)]
         self._producer: AIOKafkaProducer
         self._renewing: asyncio.Task[None] | None = None
+        self._troubled = False
+        """Whether the last that was heard of Kafka is that it does not take a batch."""
+        self._stopping: set[asyncio.Task[None]] = set()
+        """Producers that were replaced."""
 
     @classmethod
     async def open(cls, kafka: Kafka, journal: JournalSettings) -> Self:
@@ -96,30 +122,49 @@ class BatchWriter:
         if self._renewing is not None:
             self._renewing.cancel()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._producer.stop(), 1)
+            await asyncio.wait_for(asyncio.gather(self._producer.stop(), *self._stopping), STOP_S)
         if undecided:
             raise HardFailure(
                 f"{undecided} messages are not in the journal after {CLOSE_S:g} s",
                 remedy="check that Kafka is up, then send them again",
             )
 
-    def new_batch(self) -> Any:
-        """An empty batch."""
-        return self._producer.create_batch()
+    def new_batch(self, first: Record, timestamp_ms: int) -> _Batch | None:
+        """A batch that begins with a record; None if that is too large for any."""
+        batch = _Batch(self._producer.create_batch())
+        batch.append(first, timestamp_ms)
+        return batch if batch.builder.size() <= self._max_batch_bytes else None
 
-    async def send(self, batch: Any, partition: int) -> IsthmusError | None:
-        """Write a batch, and wait until Kafka has it. Returns why it does not take it, if so."""
-        if self._renewing is not None:
-            await asyncio.wait([self._renewing])
-        producer = self._producer
-        try:
-            await (await producer.send_batch(batch, self.topic, partition=partition))
-        except Exception as error:  # whatever it is, those who wait for the batch must be told
-            if producer is self._producer and self._renewing is None:
-                # Kafka expects the batch that it refused before any other of this producer's.
-                self._renewing = asyncio.create_task(self._renew())
-            return _refused(self.topic, error)
-        return None
+    async def send(self, batch: _Batch, partition: int) -> IsthmusError | None:
+        """Write a batch, and wait until Kafka has it. Returns why it does not take it, if so.
+
+        The producer itself waits for a Kafka that does not answer. One that answers, but has no leader for
+        the partition or has forgotten the producer, is asked again by another producer, for some minutes.
+        Should Kafka have the batch from before all the same, it then has it twice, as after a crash.
+        """
+        give_up_at = time.monotonic() + PATIENCE_S
+        while True:
+            while self._renewing is not None:
+                await asyncio.wait([self._renewing])
+            producer = self._producer
+            try:
+                await (await producer.send_batch(batch.builder, self.topic, partition=partition))
+            except Exception as error:  # whatever it is, those who wait for the batch must be told
+                if not self._troubled:
+                    self._troubled = True
+                    log.warning("journal %s: Kafka does not take a batch: %s", self.topic, error)
+                if producer is self._producer and self._renewing is None:
+                    # Kafka expects the batch that it refused before any other of this producer's.
+                    self._renewing = asyncio.create_task(self._renew())
+                if isinstance(error, _FINAL) or time.monotonic() > give_up_at:
+                    return _refused(self.topic, error)
+            else:
+                if self._troubled:
+                    self._troubled = False
+                    log.warning("journal %s: Kafka takes batches again", self.topic)
+                return None
+            await asyncio.sleep(RETRY_S)
+            batch.begin_again(self._producer.create_batch())
 
     async def _connect(self) -> AIOKafkaProducer:
         producer = AIOKafkaProducer(**self._options)
@@ -132,25 +177,41 @@ class BatchWriter:
 
     async def _renew(self) -> None:
         """Go on with another producer, as soon as there can be one."""
-        log.warning("journal %s: Kafka refused a batch, so its client is replaced", self.topic)
         while True:
             try:
-                refused, self._producer = self._producer, await self._connect()
+                replaced, self._producer = self._producer, await self._connect()
                 break
-            except KafkaError:
+            except Exception:  # whatever it is, there is nothing else to do; `send` has told of it
                 await asyncio.sleep(RETRY_S)
         self._renewing = None
-        await refused.stop()
+        stopping = asyncio.create_task(replaced.stop())  # which waits for what others have under way there
+        self._stopping.add(stopping)
+        stopping.add_done_callback(self._stopping.discard)
 
 
 class _Batch:
     """Records that leave together, and those who wait for them."""
 
-    __slots__ = ("builder", "told")
+    __slots__ = ("builder", "records", "told")
 
     def __init__(self, builder: Any) -> None:
         self.builder = builder
         self.told: list[Decided] = []
+        self.records: list[tuple[Record, int]] = []
+
+    def append(self, record: Record, timestamp_ms: int) -> bool:
+        """Take a record, if there is room for it."""
+        key, value, headers = record
+        if self.builder.append(timestamp=timestamp_ms, key=key, value=value, headers=headers) is None:
+            return False
+        self.records.append((record, timestamp_ms))
+        return True
+
+    def begin_again(self, builder: Any) -> None:
+        """Put the same records into another batch of aiokafka's: one that was sent cannot be sent again."""
+        records, self.records, self.builder = self.records, [], builder
+        for record, timestamp_ms in records:
+            self.append(record, timestamp_ms)
 
 
 class _Lane:
@@ -167,16 +228,11 @@ class _Lane:
 
     def add(self, record: Record, decided: Decided, more: bool) -> None:
         """Let a record leave with others."""
-        key, value, headers = record
-        now = int(time.time() * 1000)
+        now_ms = int(time.time() * 1000)
         batch = self._open
-        if (
-            batch is None
-            or batch.builder.append(timestamp=now, key=key, value=value, headers=headers) is None
-        ):
-            fresh = _Batch(self._writer.new_batch())
-            fresh.builder.append(timestamp=now, key=key, value=value, headers=headers)
-            if fresh.builder.size() > self._writer.max_batch_bytes:
+        if batch is None or not batch.append(record, now_ms):
+            fresh = self._writer.new_batch(record, now_ms)
+            if fresh is None:
                 failure = OversizeFailure(f"the message is too large for the journal {self._writer.topic}")
                 asyncio.get_running_loop().call_soon(decided, failure)
                 return
@@ -207,7 +263,7 @@ class _Lane:
     async def _run(self) -> None:
         """Write batch after batch until nothing waits."""
         while (batch := self._next()) is not None:
-            failure = await self._writer.send(batch.builder, self._partition)
+            failure = await self._writer.send(batch, self._partition)
             self.undecided -= len(batch.told)
             for decided in batch.told:
                 try:

@@ -10,8 +10,11 @@ import pytest
 from aiokafka.errors import (
     KafkaConnectionError,
     KafkaError,
+    LeaderNotAvailableError,
     MessageSizeTooLargeError,
+    OutOfOrderSequenceNumber,
     TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
 )
 from tests.edges.asynchronous import eventually
 
@@ -256,7 +259,7 @@ def test_nobody_is_told_before_kafka_has_it(run: Callable[..., Producers]) -> No
     [
         (MessageSizeTooLargeError(), OversizeFailure),
         (TopicAuthorizationFailedError("journal"), HardFailure),
-        (AssertionError("Unrecognized partition"), HardFailure),
+        (UnknownTopicOrPartitionError(), HardFailure),
     ],
 )
 def test_a_refused_batch_is_told_to_all_who_wait_and_another_producer_goes_on(
@@ -281,6 +284,57 @@ def test_a_refused_batch_is_told_to_all_who_wait_and_another_producer_goes_on(
     assert [type(each) for each in told] == [failure, failure, type(None)]
     assert "did not take a message for the journal journal" in str(told[0])
     assert kafka.stopped == kafka.made
+
+
+@pytest.mark.parametrize(
+    "error", [LeaderNotAvailableError(), OutOfOrderSequenceNumber(), AssertionError("Unrecognized partition")]
+)
+def test_what_kafka_cannot_take_now_is_written_by_another_producer_before_what_follows(
+    run: Callable[..., Producers], error: Exception
+) -> None:
+    told: list[tuple[str, IsthmusError | None]] = []
+
+    async def scenario(writer: BatchWriter, kafka: Producers) -> None:
+        for value in "01":
+            writer.add(record(value), "s", lambda failure, value=value: told.append((value, failure)))
+        await turn()
+        writer.add(record("2"), "s", lambda failure: told.append(("2", failure)))
+        kafka.answer(error)
+        await eventually(lambda: len(kafka.sent) == 2)
+        assert kafka.sent == [(1, ["0", "1"]), (2, ["0", "1"])]
+        assert told == []
+        kafka.answer()
+        await eventually(lambda: len(kafka.sent) == 3)
+        kafka.answer()
+        await eventually(lambda: len(told) == 3)
+        await writer.close()
+
+    kafka = run(scenario)
+    assert told == [("0", None), ("1", None), ("2", None)]
+    assert kafka.sent[2:] == [(2, ["2"])]
+    assert kafka.stopped == kafka.made
+
+
+def test_patience_with_a_kafka_that_takes_nothing_ends_and_it_is_told_once(
+    run: Callable[..., Producers], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(batches, "PATIENCE_S", 0.2)
+    told: list[IsthmusError | None] = []
+
+    async def scenario(writer: BatchWriter, kafka: Producers) -> None:
+        writer.add(record("0"), "s", told.append)
+        while not told:
+            await eventually(lambda: kafka.answers or told)
+            if kafka.answers:
+                kafka.answer(LeaderNotAvailableError())
+        await writer.close()
+
+    kafka = run(scenario)
+    assert [type(failure) for failure in told] == [HardFailure]
+    assert len(kafka.sent) > 1
+    assert [each.message for each in caplog.records] == [
+        "journal journal: Kafka does not take a batch: [Error 5] LeaderNotAvailableError"
+    ]
 
 
 def test_a_record_that_is_too_large_is_refused_alone(run: Callable[..., Producers]) -> None:

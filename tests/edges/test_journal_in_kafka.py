@@ -1,0 +1,142 @@
+"""The journal of edges in a real Kafka: order, and what Kafka refuses while a bridge is running."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from tests.edges.asynchronous import eventually
+
+from isthmus.config.settings import JournalSettings
+from isthmus.edges.journal import EdgeJournal
+from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
+from isthmus.journal import batches, layout
+from isthmus.journal.layout import Entry, Op, Record
+from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.message import Body, BodyKind, Header, Message
+
+
+class Topic:
+    """A journal of its own."""
+
+    def __init__(self, servers: str) -> None:
+        self.kafka = Kafka(servers)
+        self._admin = self.kafka.admin()
+        self.name = f"journal-{uuid.uuid4().hex[:8]}"
+        create_topics(self.kafka, [self.name], 4)
+
+    async def open(self) -> EdgeJournal:
+        return await EdgeJournal.open(self.kafka, JournalSettings(topic=self.name))
+
+    def limit(self, max_message_bytes: int) -> None:
+        entry = ConfigEntry(
+            "max.message.bytes",
+            str(max_message_bytes),
+            incremental_operation=AlterConfigOpType.SET,
+        )
+        resource = ConfigResource(ResourceType.TOPIC, self.name, incremental_configs=[entry])
+        self._admin.incremental_alter_configs([resource])[resource].result(10)
+
+    def delete(self) -> None:
+        self._admin.delete_topics([self.name])[self.name].result(10)
+
+    def messages(self) -> Iterator[Message]:
+        for each in read_topic(self.kafka, self.name):
+            yield layout.decode(Record(each.key(), each.value(), each.headers() or [])).message
+
+
+@pytest.fixture
+def topic(kafka_servers: str) -> Topic:
+    return Topic(kafka_servers)
+
+
+def entry(number: int, session: str = "s", size: int = 10) -> Entry:
+    message = Message(
+        id=f"{session}-{number}",
+        address="a",
+        protocol="amqp",
+        value=b"x" * size,
+        body=Body(BodyKind.BYTES),
+        headers={"number": Header.of(number)},
+        session=session,
+    )
+    return Entry(Op.ADD, message)
+
+
+def test_sessions_keep_their_order_over_many_batches(topic: Topic) -> None:
+    sessions = ["one", "two", "three", "four", "five"]
+    told: list[IsthmusError | None] = []
+
+    async def write() -> None:
+        journal = await topic.open()
+        for number in range(1_000):
+            for session in sessions:
+                journal.put(entry(number, session, size=900), told.append)
+            if number % 10 == 0:
+                await asyncio.sleep(0)
+        await journal.close()
+
+    asyncio.run(write())
+    assert told == [None] * 5_000
+    arrived: dict[str, list[object]] = defaultdict(list)
+    for message in topic.messages():
+        arrived[message.session].append(message.headers["number"].value)
+    assert arrived == {session: list(range(1_000)) for session in sessions}
+
+
+def test_what_kafka_refuses_since_its_limits_changed_is_told_and_what_follows_is_written(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "RETRY_S", 0.05)
+
+    async def write() -> None:
+        journal = await topic.open()
+        await journal.write(entry(0))
+        await asyncio.to_thread(topic.limit, 5_000)
+        with pytest.raises(OversizeFailure, match="did not take a message"):
+            await journal.write(entry(1, size=20_000))
+        for number in range(2, 5):
+            await journal.write(entry(number))
+        await journal.close()
+
+    asyncio.run(write())
+    assert [message.id for message in topic.messages()] == ["s-0", "s-2", "s-3", "s-4"]
+
+
+def test_what_is_larger_than_the_topic_takes_is_refused_before_kafka_is_asked(topic: Topic) -> None:
+    topic.limit(5_000)
+
+    async def write() -> None:
+        journal = await topic.open()
+        with pytest.raises(OversizeFailure, match="too large for the journal"):
+            await journal.write(entry(0, size=20_000))
+        await journal.write(entry(1, size=4_000))
+        await journal.close()
+
+    asyncio.run(write())
+    assert [message.id for message in topic.messages()] == ["s-1"]
+
+
+def test_a_journal_that_is_deleted_is_a_hard_failure_of_what_is_written(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(batches, "ANSWER_S", 1.0)
+    monkeypatch.setattr(batches, "RETRY_S", 0.05)
+    told: list[IsthmusError | None] = []
+
+    async def write() -> None:
+        journal = await topic.open()
+        await journal.write(entry(0))
+        await asyncio.to_thread(topic.delete)
+        journal.put(entry(1), told.append)
+        await eventually(lambda: told, timeout_s=30)
+        await journal.close()
+
+    asyncio.run(write())
+    assert isinstance(told[0], HardFailure)
+    assert "check that the topic exists" in told[0].remedy
+    assert len([line for line in caplog.messages if "does not take a batch" in line]) == 1
