@@ -5,7 +5,7 @@ right behind them, and the client is told once the journal has all of it. Should
 a COMMIT that it has is void, since that says how many there are: the ledger commits all or nothing. What a
 client leaves open is rolled back: when the coordinator's link, the session or the connection ends.
 
-A write that Kafka's client gave up on may be in the journal all the same. A commit with such a write, and
+A write that the journal gave up on may be in the journal all the same. A commit with such a write, and
 with none that was surely refused, is in doubt, and a client must not be told that it was rolled back.
 
 Acknowledgements in a transaction belong to whoever delivered: it enlists as `Participant`.
