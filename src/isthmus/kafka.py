@@ -11,11 +11,11 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from tempfile import NamedTemporaryFile
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from confluent_kafka import (
@@ -42,6 +42,8 @@ from confluent_kafka.admin import (
 from isthmus.config.check import TopicFacts, TopicProbe
 from isthmus.config.settings import KafkaSettings
 from isthmus.errors import ConfigError, HardFailure, Outage
+
+T = TypeVar("T")
 
 REQUEST_TIMEOUT_S = 10
 """How long one question to Kafka may take. Its own default is a minute: too long for a person to wait."""
@@ -143,6 +145,36 @@ class Kafka:
         return True
 
 
+class LastingAdmin:
+    """A client for topics and groups that lives as long as its owner, from any thread.
+
+    One client at a time: one that ends with an answer under way can be collected on its own thread, and then
+    ends the process. One that no longer reaches Kafka may never do so again, as `BrokersLost` says: another
+    takes its place, and is asked the next time.
+    """
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._lock = threading.Lock()
+        self._client = kafka.admin()
+
+    def ask(self, question: Callable[[AdminClient], T]) -> T:
+        """What the client answers. Raises `KafkaException` like that."""
+        client = self._client
+        try:
+            return question(client)
+        except KafkaException as error:
+            if error.args[0].code() in _UNREACHABLE:
+                with self._lock:
+                    if self._client is client:
+                        self._client = self._kafka.admin()
+                        abandon(client)
+            raise
+
+
+_UNREACHABLE = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
+
+
 class BrokersLost(KafkaException):
     """A client knows no broker any more, and never will again: only another client finds Kafka.
 
@@ -178,7 +210,7 @@ def watching_brokers() -> dict[str, Any]:
     return {"statistics.interval.ms": LOOK_S * 1000, "stats_cb": look}
 
 
-def abandon(client: Consumer | ShareConsumer) -> None:
+def abandon(client: AdminClient | Consumer | ShareConsumer) -> None:
     """Let go of a client that has lost its brokers: to close it, or to delete it, may take for ever."""
     letting_go = threading.Timer(60, [client].clear)  # by then nobody else holds it
     letting_go.daemon = True

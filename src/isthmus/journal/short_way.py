@@ -41,7 +41,7 @@ from isthmus.journal.layout import (
     is_reserved,
     type_entry,
 )
-from isthmus.message import BodyKind, HeaderType
+from isthmus.message import BodyKind, Header, HeaderType
 
 if TYPE_CHECKING:
     from mypy_extensions import i64  # a machine word in the compiled form; never imported
@@ -60,6 +60,8 @@ _EXPIRATION: Final = "jms.Expiration"
 _TIMESTAMP_TYPE: Final = type_entry("Timestamp", HeaderType.LONG)
 _EXPIRATION_TYPE: Final = type_entry("Expiration", HeaderType.LONG)
 
+_ALWAYS: Final = 4
+"""How many headers every message has, whatever it says: the first ones of `standard_headers`."""
 _FIELDS: Final = bytes.fromhex("a1 a0 a1 a1 a1 a1 a3 00 83 83 a1 00 00")
 """The fields of the properties, by their place: the constructor that they have, or 0 for a rare field."""
 _LATER_FIELDS: Final = [(4, "jms.ReplyTo"), (3, "jms.Type"), (10, "jms.JMSXGroupID")]
@@ -92,13 +94,11 @@ class Beginning:
 
     def __init__(self, data: bytes) -> None:
         parts = index(data)
-        headers = standard_headers(parts, BodyKind.TEXT, None)
-        first = dict(list(headers.items())[:4])
-        then = dict(list(headers.items())[4:])
-        self.first = [each for each in encode_headers(first) if each[0] != layout.TYPES]
-        self.first_types = _types(first)
-        self.then = [each for each in encode_headers(then) if each[0] != layout.TYPES]
-        self.then_types = _types(then)
+        headers = list(standard_headers(parts, BodyKind.TEXT, None).items())
+        self.first, self.first_types = _encoded(dict(headers[:_ALWAYS]))
+        """What stands before the properties' own headers, and the types of that."""
+        self.then, self.then_types = _encoded(dict(headers[_ALWAYS:]))
+        """What stands behind the times among them."""
         number = parts.annotations.get(MESSAGE_TYPE)
         self.kind = _KINDS.get(number) if isinstance(number, int) else None
         """What the annotation says that the message is."""
@@ -229,11 +229,12 @@ def _beginning(data: bytes) -> Beginning:
     return known
 
 
-def _types(headers: dict[str, Any]) -> str:
+def _encoded(headers: dict[str, Header]) -> tuple[list[KafkaHeader], str]:
+    """Headers as Kafka's, and what their types are."""
     encoded = encode_headers(headers)
-    if not encoded or encoded[-1][0] != layout.TYPES:
-        return ""
-    return (encoded[-1][1] or b"").decode()
+    if encoded and encoded[-1][0] == layout.TYPES:
+        return encoded[:-1], (encoded[-1][1] or b"").decode()
+    return encoded, ""
 
 
 def _address(to: bytes) -> tuple[str, KafkaHeader, KafkaHeader]:

@@ -16,6 +16,7 @@ from proton.utils import BlockingConnection, LinkDetached, SendException  # noqa
 from tests.edges.amqp.door import Door  # noqa: E402
 from tests.polling import eventually  # noqa: E402
 
+from isthmus.edges.amqp import intake  # noqa: E402
 from isthmus.errors import HardFailure  # noqa: E402
 
 
@@ -91,6 +92,19 @@ def test_an_anonymous_relay_takes_the_address_from_to(door: Door, connection: Bl
     for number in range(20):
         sender.send(Message(str(number), address=f"topic-{number % 3}"))
     assert [entry.message.address for entry in door.memory.entries] == [f"topic-{n % 3}" for n in range(20)]
+
+
+def test_a_relay_to_ever_new_addresses_remembers_only_some(
+    door: Door, connection: BlockingConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "KEPT", 3)
+    sender = connection.create_sender(None)
+    for number in range(20):
+        sender.send(Message(str(number), address=f"topic-{number}"))
+    assert [entry.message.address for entry in door.memory.entries] == [f"topic-{n}" for n in range(20)]
+    [visitor] = door.server._visitors
+    [link] = [link for session in visitor.engine.sessions.values() for link in session.links.values()]
+    assert 1 <= len(link.context._checked) <= 3
 
 
 def test_messages_keep_their_order_while_an_address_is_looked_up(door: Door) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from confluent_kafka import KafkaException
 
 from isthmus.config import values
 from isthmus.errors import HardFailure
-from isthmus.kafka import REQUEST_TIMEOUT_S, Kafka, create_topics
+from isthmus.kafka import REQUEST_TIMEOUT_S, Kafka, LastingAdmin, create_topics
 from isthmus.message import Body, BodyKind, Message
 from isthmus.routing.predicate import (
     All,
@@ -29,6 +29,9 @@ from isthmus.routing.predicate import (
     matches,
 )
 from isthmus.routing.route import TEMPORARY_PREFIX, Route, topic_of_address
+
+KEPT: Final = 10_000
+"""How many addresses are remembered; then they are asked for anew."""
 
 
 class AddressBook(Protocol):
@@ -58,9 +61,7 @@ class KafkaAddresses:
         self._auto_create = auto_create
         self._partitions = partitions
         self._known: set[str] = set()
-        # One client for as long as this lives. One that ends with an answer under way can be collected on its
-        # own thread, and then ends the process.
-        self._admin = kafka.admin()
+        self._admin = LastingAdmin(kafka)
 
     def knows(self, address: str) -> bool:
         """Whether the address was found before, or is that of a temporary queue, here or elsewhere."""
@@ -76,6 +77,8 @@ class KafkaAddresses:
             )
             if problem is not None:
                 return f"{address!r:.300}: {problem}"
+        if len(self._known) >= KEPT:  # routes may take any number of them
+            self._known.clear()
         self._known.add(address)
         return None
 
@@ -86,7 +89,7 @@ class KafkaAddresses:
         except ValueError as error:
             return f"no topic can have that name: {error}"
         try:
-            if topic in self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics:
+            if topic in self._admin.ask(lambda admin: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).topics:
                 return None
             if not self._auto_create:
                 return f"there is no topic {topic}, and no route takes it"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue
 from isthmus.codecs.jms import to_message
+from isthmus.edges.amqp.addresses import KEPT
 from isthmus.edges.amqp.arriving import conversion_of, reserved_name
 from isthmus.edges.amqp.ports import ERROR_TO_KAFKA, Refused
 from isthmus.edges.amqp.protocol import Delivery, Receiver
@@ -140,8 +141,13 @@ class Intake:
             raise Refused(UNAUTHORIZED_ACCESS, f"you may not send to {address!r:.300}")
         if not self._visitor.server.addresses.knows(address):
             return False
-        self._checked.add(address)
+        self._remember(address)
         return True
+
+    def _remember(self, address: str) -> None:
+        if len(self._checked) >= KEPT:  # one who answers requests has a new address for each
+            self._checked.clear()
+        self._checked.add(address)
 
     async def _look_up(self, address: str) -> None:
         """Ask for an address that a message names. Those that came after it wait, to keep their order."""
@@ -149,7 +155,7 @@ class Intake:
         try:
             problem = await self._visitor.server.addresses.find(address)
             if problem is None:
-                self._checked.add(address)
+                self._remember(address)
             else:
                 refusal = Refused(NOT_FOUND, problem)
         except HardFailure as failure:

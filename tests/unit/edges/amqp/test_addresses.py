@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from isthmus.edges.amqp import addresses
 from isthmus.edges.amqp.addresses import KafkaAddresses
 from isthmus.kafka import Kafka
 from isthmus.routing.predicate import parse
@@ -55,3 +56,18 @@ def test_a_name_that_no_topic_can_have_is_refused_without_asking_kafka() -> None
     problem = asyncio.run(book.find("not a topic"))
     assert problem is not None
     assert "no topic can have that name" in problem
+
+
+def test_only_so_many_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(addresses, "KEPT", 3)
+    any_route = [Route("r", parse("msg.header.Region==EU"), "t")]
+    book = KafkaAddresses(Kafka("127.0.0.1:1"), any_route, direct=False, auto_create=False)
+
+    async def find(*names: str) -> None:
+        for name in names:
+            assert await book.find(name) is None
+
+    asyncio.run(find("a", "b", "c", "d"))
+    assert [name for name in "abcd" if book.knows(name)] == ["d"]
+    asyncio.run(find("a"))
+    assert book.knows("a")

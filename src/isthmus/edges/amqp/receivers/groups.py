@@ -5,12 +5,13 @@ Every call blocks for as long as Kafka takes to answer, and raises `HardFailure`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
+    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -23,7 +24,7 @@ from isthmus.edges.amqp.ports import Refused
 from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
 from isthmus.edges.amqp.receivers.group import READER_GROUP
 from isthmus.errors import HardFailure
-from isthmus.kafka import QUIET, REQUEST_TIMEOUT_S, Kafka, create_topics
+from isthmus.kafka import QUIET, REQUEST_TIMEOUT_S, Kafka, LastingAdmin, create_topics
 
 T = TypeVar("T")
 _QUEUE_CONFIG: Final = {
@@ -42,7 +43,7 @@ class Groups:
         self._kafka = kafka
         self._auto_create = auto_create
         self._partitions = partitions
-        self._admin = kafka.admin()  # one for as long as this lives: answers end with it
+        self._admin = LastingAdmin(kafka)
         self._queues: dict[str, float] = {}
 
     def partitions(self, topic: str) -> list[int]:
@@ -63,7 +64,7 @@ class Groups:
         """Where each partition ends now."""
         consumer = Consumer({**self._kafka.python_options(), "group.id": READER_GROUP}, logger=QUIET)
         try:
-            return _ask(lambda: _ends(consumer, topic, partitions))
+            return _told(lambda: _ends(consumer, topic, partitions))
         finally:
             consumer.close()
 
@@ -80,21 +81,28 @@ class Groups:
                 consumer.commit(offsets=_ends(consumer, topic, new), asynchronous=False)
 
         try:
-            _ask(begin)
+            _told(begin)
         finally:
             consumer.close()
 
     def topic_of(self, group: str) -> str | None:
         """The topic that a group has committed offsets of."""
         request = [ConsumerGroupTopicPartitions(group)]
-        answer = self._admin.list_consumer_group_offsets(request, request_timeout=REQUEST_TIMEOUT_S)
-        found = _answer(answer[group])
-        places = [] if found is None else found.topic_partitions or []
+        found = self._ask(
+            lambda admin: _only(admin.list_consumer_group_offsets(request, request_timeout=REQUEST_TIMEOUT_S))
+        )
+        places = found.topic_partitions or []
         return next((place.topic for place in places if place.offset >= 0), None)
 
     def delete(self, group: str) -> None:
         """Forget a group that nobody is in any more."""
-        _answer(self._admin.delete_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S)[group], _GONE)
+        try:
+            self._admin.ask(
+                lambda admin: _only(admin.delete_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S))
+            )
+        except KafkaException as error:
+            if error.args[0].code() not in _GONE:
+                raise _refusal(error) from error
 
     def begin_queue(self, group: str) -> float:
         """Set a share group up to be a queue.
@@ -112,22 +120,30 @@ class Groups:
                 for name, value in _QUEUE_CONFIG.items()
             ]
             resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
-            answer = self._admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
-            _answer(answer[resource])
+            self._ask(
+                lambda admin: _only(
+                    admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
+                )
+            )
             self._queues[group] = self._heartbeat_s(group)
         return self._queues[group]
 
     def _heartbeat_s(self, group: str) -> float:
         resource = ConfigResource(ResourceType.GROUP, group)
-        answer = self._admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
         try:
-            return float(answer[resource].result()["share.heartbeat.interval.ms"].value) / 1000
+            found = self._admin.ask(
+                lambda admin: _only(admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S))
+            )
+            return float(found["share.heartbeat.interval.ms"].value) / 1000
         except (KafkaException, KeyError):  # it need not be allowed to know
             return DEFAULT_HEARTBEAT_S
 
     def _known(self) -> dict[str, list[int]]:
-        topics = _ask(lambda: self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics)
+        topics = self._ask(lambda admin: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).topics
         return {name: sorted(topic.partitions) for name, topic in topics.items()}
+
+    def _ask(self, question: Callable[[AdminClient], T]) -> T:
+        return _told(lambda: self._admin.ask(question))
 
 
 def _ends(consumer: Consumer, topic: str, partitions: list[int]) -> list[TopicPartition]:
@@ -139,19 +155,16 @@ def _ends(consumer: Consumer, topic: str, partitions: list[int]) -> list[TopicPa
     return places
 
 
-def _ask(question: Callable[[], T]) -> T:
+def _only(answers: Mapping[Any, Future[T]]) -> T:
+    """What was answered to the one thing that was asked."""
+    (answer,) = answers.values()
+    return answer.result()
+
+
+def _told(question: Callable[[], T]) -> T:
     try:
         return question()
     except KafkaException as error:
-        raise _refusal(error) from error
-
-
-def _answer(future: Future[T], fine: tuple[int, ...] = ()) -> T | None:
-    try:
-        return future.result()
-    except KafkaException as error:
-        if error.args[0].code() in fine:
-            return None
         raise _refusal(error) from error
 
 
