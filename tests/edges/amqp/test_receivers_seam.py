@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -14,8 +15,14 @@ from tests.edges.amqp.wire import Wire, message  # noqa: E402
 from tests.polling import eventually  # noqa: E402
 
 from isthmus.edges.amqp.ports import Client, ReceiverRequest, Refused  # noqa: E402
-from isthmus.edges.amqp.protocol import Delivery, Link  # noqa: E402
-from isthmus.edges.amqp.protocol.terms import Accepted, Released, Source, TransactionalState  # noqa: E402
+from isthmus.edges.amqp.protocol import Closed, Delivery, Link, LinkAttached  # noqa: E402
+from isthmus.edges.amqp.protocol.terms import (  # noqa: E402
+    Accepted,
+    Released,
+    Source,
+    Target,
+    TransactionalState,
+)
 
 
 class Numbers:
@@ -26,6 +33,8 @@ class Numbers:
         self._left = iter(range(count))
         self.said: list[tuple[bytes, object]] = []
         self.closed: list[bool] = []
+        self.may_close = asyncio.Event()
+        self.may_close.set()
         address = request.attach.source.address  # type: ignore[attr-defined]
         self.source = Source(address, outcomes=("amqp:accepted:list",))
 
@@ -55,6 +64,7 @@ class Numbers:
         self.said.append((b"", "rollback"))
 
     async def close(self, *, detached: bool) -> None:
+        await self.may_close.wait()
         self.closed.append(detached)
 
 
@@ -99,6 +109,24 @@ def test_messages_go_out_as_credit_allows(door: Door, outlets: AllNumbers) -> No
     eventually(lambda: len(outlets.made[0].said) == 5, timeout_s=5)
     assert outlets.made[0].said[0] == (b"0_0", Accepted())
     eventually(lambda: outlets.made[0].closed == [True], timeout_s=5)
+
+
+def test_a_connection_s_close_is_answered_once_its_receivers_have_committed(
+    door: Door, outlets: AllNumbers
+) -> None:
+    with Wire(door.port).open() as wire:
+        receiver = wire.engine.begin().receiver("in")
+        receiver.attach(source=Source("numbers"), target=Target())
+        wire.until(LinkAttached)
+        outlet = outlets.made[0]
+        door.call(outlet.may_close.clear)
+        wire.engine.close()
+        for _ in range(5):
+            wire.pump()
+        assert not any(isinstance(event, Closed) for event in wire.events)
+        door.call(outlet.may_close.set)
+        wire.until(Closed)
+        assert outlet.closed == [True]
 
 
 def test_what_is_released_is_told(door: Door, outlets: AllNumbers) -> None:

@@ -70,6 +70,8 @@ class Visitor(asyncio.Protocol):
         self._reading = True
         self._congested = False
         self._gone = False
+        self._letting_go = 0
+        """How many outlets are about to end."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     # What asyncio calls
@@ -114,10 +116,7 @@ class Visitor(asyncio.Protocol):
         if self._login is not None:
             self._login.cancel()
         self.transactions.abandon()
-        for session in self.engine.sessions.values():
-            for link in session.links.values():
-                self._let_go(link, detached=True)
-                self._delete_node(link)
+        self._let_all_go()
         self.server.dismiss(self)
 
     # What the parts of the server call
@@ -167,7 +166,7 @@ class Visitor(asyncio.Protocol):
 
     def flush(self) -> None:
         """Send what the engine has to send, now."""
-        if self._gone:
+        if self._gone or (self._letting_go and self.engine.finished):
             return
         data = self.engine.data_to_send(self._loop.time())
         if data:
@@ -230,6 +229,8 @@ class Visitor(asyncio.Protocol):
                 self._on_session_ended(session)
             case Authenticated(identity):
                 self.client = self.server.recognize(self.client, identity)
+            case Closed(_, local) if not local:
+                self._let_all_go()  # before the client is answered: what it has accepted is committed then
             case Closed():
                 pass  # the transport closes with what is left to send, and connection_lost does the rest
             case _:
@@ -345,6 +346,12 @@ class Visitor(asyncio.Protocol):
             link.target = link.source = None  # once is enough
             self.server.spawn(self.server.outlets.delete_node(node.address))
 
+    def _let_all_go(self) -> None:
+        for session in self.engine.sessions.values():
+            for link in session.links.values():
+                self._let_go(link, detached=True)
+                self._delete_node(link)
+
     def _let_go(self, link: Link, *, detached: bool) -> None:
         """End what fills a link, and answer a detach when that is done."""
         outlet = link.context
@@ -353,10 +360,14 @@ class Visitor(asyncio.Protocol):
         link.context = None
 
         async def let_go() -> None:
-            await outlet.close(detached=detached)
-            link.detach(closed=not detached)
-            self.flush()
+            try:
+                await outlet.close(detached=detached)
+            finally:
+                self._letting_go -= 1
+                link.detach(closed=not detached)
+                self.flush()
 
+        self._letting_go += 1
         self.server.spawn(let_go())
 
     def _on_disposed(self, event: Disposed) -> None:
