@@ -86,6 +86,8 @@ _ASYNC_NAMES = {
     "security.protocol": "security_protocol",
 }
 """What aiokafka calls the options of confluent_kafka, those for TLS left out."""
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""Those that go by a name and a password."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,8 @@ class Kafka:
         translated = {ours: options[name] for name, ours in _ASYNC_NAMES.items() if name in options}
         protocol = translated.setdefault("security_protocol", "PLAINTEXT").upper()
         translated["security_protocol"] = protocol
+        if protocol.startswith("SASL") and translated.get("sasl_mechanism") not in _MECHANISMS:
+            raise ConfigError(f"kafka.sasl.mechanism must be one of {', '.join(_MECHANISMS)}")
         if protocol.endswith("SSL"):
             translated["ssl_context"] = _ssl_context(options)
         return translated
@@ -241,7 +245,7 @@ def _ssl_context(options: Mapping[str, str]) -> ssl.SSLContext:
                 both.write(f"{options.get('ssl.key.pem', '')}\n{options['ssl.certificate.pem']}")
                 both.flush()
                 context.load_cert_chain(both.name, password=options.get("ssl.key.password", ""))
-    except (OSError, ValueError) as error:
+    except (OSError, TypeError, ValueError) as error:
         raise ConfigError(f"kafka.ssl.*: {error}") from None
     if options.get("ssl.endpoint.identification.algorithm") == "none":
         context.check_hostname = False

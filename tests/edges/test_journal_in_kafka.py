@@ -14,7 +14,7 @@ from tests.edges.asynchronous import eventually
 from isthmus.config.settings import JournalSettings
 from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
-from isthmus.journal import batches, layout
+from isthmus.journal import layout, producer
 from isthmus.journal.layout import Entry, Op, Record
 from isthmus.kafka import Kafka, create_topics, read_topic
 from isthmus.message import Body, BodyKind, Header, Message
@@ -91,7 +91,7 @@ def test_sessions_keep_their_order_over_many_batches(topic: Topic) -> None:
 def test_what_kafka_refuses_since_its_limits_changed_is_told_and_what_follows_is_written(
     topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "RETRY_S", 0.05)
+    monkeypatch.setattr(producer, "RETRY_S", 0.05)
 
     async def write() -> None:
         journal = await topic.open()
@@ -124,8 +124,8 @@ def test_what_is_larger_than_the_topic_takes_is_refused_before_kafka_is_asked(to
 def test_a_journal_that_is_deleted_is_a_hard_failure_of_what_is_written(
     topic: Topic, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(batches, "ANSWER_S", 1.0)
-    monkeypatch.setattr(batches, "RETRY_S", 0.05)
+    monkeypatch.setattr(producer, "ANSWER_S", 1.0)
+    monkeypatch.setattr(producer, "RETRY_S", 0.05)
     told: list[IsthmusError | None] = []
 
     async def write() -> None:

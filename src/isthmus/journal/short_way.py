@@ -62,8 +62,8 @@ _EXPIRATION_TYPE: Final = type_entry("Expiration", HeaderType.LONG)
 
 _ALWAYS: Final = 4
 """How many headers every message has, whatever it says: the first ones of `standard_headers`."""
-_FIELDS: Final = bytes.fromhex("a1 a0 a1 a1 a1 a1 a3 00 83 83 a1 00 00")
-"""The fields of the properties, by their place: the constructor that they have, or 0 for a rare field."""
+_FIELDS: Final = bytes.fromhex("a1 a0 a1 a1 a1 a1 a3 40 83 83 a1 40 40")
+"""The fields of the properties, by their place: the constructor that they have, or null for a rare field."""
 _LATER_FIELDS: Final = [(4, "jms.ReplyTo"), (3, "jms.Type"), (10, "jms.JMSXGroupID")]
 """Those that become a header as they are, behind what annotations say."""
 
@@ -251,8 +251,11 @@ def _strings(reader: Reader) -> list[bytes | None] | None:
     buf = reader.buf
     fields: list[bytes | None] = [None] * len(_FIELDS)
     outer = reader.end
+    compound: i64 = buf[reader.pos]
+    if compound != 0xC0 and compound != 0xD0:
+        return None
     reader.pos += 1
-    count = reader.open(buf[reader.pos - 1])
+    count = reader.open(compound)
     if count > len(_FIELDS):
         return None
     pos = reader.pos
@@ -283,8 +286,11 @@ def _properties(reader: Reader, headers: list[KafkaHeader]) -> str | None:
     buf = reader.buf
     types = ""
     outer = reader.end
+    compound: i64 = buf[reader.pos]
+    if compound != 0xC1 and compound != 0xD1:
+        return None
     reader.pos += 1
-    count = reader.open(buf[reader.pos - 1]) >> 1
+    count = reader.open(compound) >> 1
     pos = reader.pos
     seen: set[str] = set()
     for _ in range(count):

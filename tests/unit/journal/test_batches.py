@@ -20,7 +20,7 @@ from tests.edges.asynchronous import eventually
 
 from isthmus.config.settings import JournalSettings
 from isthmus.errors import HardFailure, IsthmusError, Outage, OversizeFailure
-from isthmus.journal import batches
+from isthmus.journal import batches, producer
 from isthmus.journal.batches import GATHER_S, BatchWriter
 from isthmus.journal.layout import Record
 from isthmus.journal.places import Places
@@ -82,6 +82,12 @@ class Producer:
     def __init__(self, kafka: Producers, number: int) -> None:
         self._kafka = kafka
         self._number = number
+        self.client = self
+
+    async def _metadata_update(self) -> None: ...
+
+    async def force_metadata_update(self) -> bool:
+        return True
 
     async def start(self) -> None:
         if self._kafka.start_failures:
@@ -103,7 +109,7 @@ class Producer:
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Producers]:
     """Runs a scenario with a writer whose Kafka does what the scenario says."""
-    monkeypatch.setattr(batches, "RETRY_S", 0.001)
+    monkeypatch.setattr(producer, "RETRY_S", 0.001)
 
     def run(
         scenario: Callable[[BatchWriter, Producers], Awaitable[None]],
@@ -111,7 +117,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Producers]:
     ) -> Producers:
         kafka = Producers()
         kafka.start_failures = list(start_failures)
-        monkeypatch.setattr(batches, "AIOKafkaProducer", kafka.make)
+        monkeypatch.setattr(producer, "AIOKafkaProducer", kafka.make)
         topic = JournalTopic(Places(3, ledger_partitions=1), 1_128)
         monkeypatch.setattr(batches, "find_journal", lambda *_: topic)
 
@@ -318,7 +324,7 @@ def test_what_kafka_cannot_take_now_is_written_by_another_producer_before_what_f
 def test_patience_with_a_kafka_that_takes_nothing_ends_and_it_is_told_once(
     run: Callable[..., Producers], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(batches, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(producer, "PATIENCE_S", 0.2)
     told: list[IsthmusError | None] = []
 
     async def scenario(writer: BatchWriter, kafka: Producers) -> None:
