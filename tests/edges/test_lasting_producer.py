@@ -15,6 +15,7 @@ from tests.edges.scripted_kafka import (
     METADATA,
     NO_LEADER,
     NOT_ENOUGH_REPLICAS,
+    NOT_LEADER,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     PRODUCE,
     TOPIC_AUTHORIZATION_FAILED,
@@ -201,14 +202,15 @@ def test_a_lane_that_waits_for_a_topic_goes_on_when_its_producer_is_replaced() -
     async def scenario(kafka: ScriptedKafka) -> None:
         async with writing(kafka) as writer:
             await take(writer, 0)
-            kafka.leader = NO_LEADER
-            first = add(writer, 0)
-            await asyncio.sleep(0.2)
+            kafka.leader, kafka.produce_error = NO_LEADER, NOT_LEADER
+            first = add(writer, 0)  # which is given up by its producer after a while
+            await asyncio.sleep(producer.ANSWER_S / 4)
             kafka.has_topic = False
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(producer.ANSWER_S / 4)
             second = add(writer, 1)
-            await asyncio.sleep(0.3)
-            kafka.has_topic, kafka.leader = True, 1
+            await eventually(lambda: kafka.requests[INIT_PRODUCER_ID] == 2)
+            await asyncio.sleep(producer.ANSWER_S / 4)
+            kafka.has_topic, kafka.leader, kafka.produce_error = True, 1, 0
             await eventually(lambda: first == second == [None], timeout_s=10)
 
     run(scenario)

@@ -26,6 +26,7 @@ from isthmus.codecs.amqp import (
 )
 from isthmus.codecs.jms import to_message
 from isthmus.edges.amqp.arriving import conversion_of, reserved_name
+from isthmus.errors import DecodeError
 from isthmus.journal.layout import Entry, Op, encode
 from isthmus.journal.short_way import Arrival, ShortWay
 
@@ -194,3 +195,28 @@ def test_a_beginning_that_changes_with_every_message_is_not_kept_for_ever() -> N
         annotations = {**TEXT.message_annotations, Symbol("x-opt-delivery-time"): Timestamp(number)}
         assert way.read(msgspec.structs.replace(TEXT, message_annotations=annotations).encode()) is not None
     assert check(TEXT.encode()) is not None
+
+
+TYPED_TEXT = "005372c11702a312782d6f70742d6a6d732d6d73672d747970655105"
+PROPERTIES = "005373c00f03a10449443a3140a1057175657565"
+BODY = "005377a1026869"
+
+
+def test_the_bytes_of_the_next_test_are_a_message_but_for_what_is_wrong_with_them() -> None:
+    assert check(bytes.fromhex(TYPED_TEXT + PROPERTIES + BODY)) is not None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param("005373c01808a10449443a3140a1057175657565404040400003616263", id="described field"),
+        pytest.param("005373c11004a10449443a3140a105717565756540", id="properties that are a map"),
+        pytest.param(PROPERTIES + "005374c00702a10161a10162", id="application properties that are a list"),
+        pytest.param(PROPERTIES + "005374c1070ba10161a10162", id="more properties than there are"),
+    ],
+)
+def test_what_only_looks_like_a_message_is_left_to_the_long_way(wrong: str) -> None:
+    data = bytes.fromhex(TYPED_TEXT + wrong + BODY)
+    assert ShortWay("target", SESSION).read(data) is None
+    with pytest.raises(DecodeError):
+        to_message(data)

@@ -142,3 +142,45 @@ def test_no_option_is_shown_where_a_kafka_is() -> None:
 def test_an_option_that_the_client_does_not_take_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.\*: .*security\.protocol"):
         Kafka("127.0.0.1:1", {"security.protocol": "TELEPATHY"}).admin()
+
+
+def test_clients_on_the_loop_need_no_more_than_the_servers() -> None:
+    assert Kafka("a:1,b:2").async_options() == {
+        "bootstrap_servers": "a:1,b:2",
+        "security_protocol": "PLAINTEXT",
+    }
+
+
+def test_clients_on_the_loop_have_their_own_names_for_passwords() -> None:
+    options = {
+        "security.protocol": "sasl_plaintext",
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": PLAIN.format("alice", "s3cret"),
+        "client.id": "bridge",
+    }
+    assert Kafka("h:1", options).async_options() == {
+        "bootstrap_servers": "h:1",
+        "client_id": "bridge",
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": "s3cret",
+    }
+
+
+@pytest.mark.parametrize("mechanism", [{}, {"sasl.mechanism": "GSSAPI"}])
+def test_a_mechanism_without_a_password_is_refused(mechanism: dict[str, str]) -> None:
+    options = {"security.protocol": "SASL_PLAINTEXT", **mechanism}
+    with pytest.raises(ConfigError, match=r"kafka\.sasl\.mechanism must be one of PLAIN, SCRAM"):
+        Kafka("h:1", options).async_options()
+
+
+@pytest.mark.parametrize("certificates", ["no certificate", "kein Schlüssel"])
+def test_what_is_no_certificate_is_told_as_such(certificates: str) -> None:
+    options = {
+        "security.protocol": "SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.certificates": certificates,
+    }
+    with pytest.raises(ConfigError, match=r"kafka\.ssl\.\*: "):
+        Kafka("h:1", options).async_options()
