@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from collections.abc import Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -44,6 +46,14 @@ class FrontDoor:
         users = settings.amqp.users_file
         auto_create = settings.amqp.auto_create
         auto_create = settings.kafka.embedded if auto_create is None else auto_create
+        self._outlets = KafkaOutlets(
+            kafka,
+            partial(route_converter, settings),
+            temporary_topic=settings.temporary_topic,
+            queue_views=settings.amqp.queue_selectors == "views",
+            auto_create=auto_create,
+            undeliverable=dead_letters.received,
+        )
         self._server = AmqpServer(
             settings.amqp,
             settings.amqps,
@@ -54,14 +64,7 @@ class FrontDoor:
                 direct=settings.message_convert is not None,
                 auto_create=auto_create,
             ),
-            outlets=KafkaOutlets(
-                kafka,
-                partial(route_converter, settings),
-                temporary_topic=settings.temporary_topic,
-                queue_views=settings.amqp.queue_selectors == "views",
-                auto_create=auto_create,
-                undeliverable=dead_letters.received,
-            ),
+            outlets=self._outlets,
             max_message_size=largest_message(settings, kafka),
             container_id=settings.bridge_id,
             users=Users.read(Path(users)) if users else None,
@@ -91,24 +94,31 @@ class FrontDoor:
 
     def counts(self) -> dict[str, int]:
         """What was counted since the start, and how many are connected now."""
-        stats = self._server.stats
         return {
-            "accepted": stats.accepted,
-            "rejected": stats.rejected,
+            **asdict(self._server.stats),
+            "not_acknowledged": self._outlets.not_acknowledged,
             "connections": self._server.connections,
         }
 
     def report(self) -> PartReport:
         """How it stands."""
-        stats = self._server.stats
-        return PartReport(
-            name="amqp",
-            kind="intake",
-            system="amqp",
-            connected=self.ready.is_set(),
-            taken=Flow(stats.accepted),
-            dead_letters=stats.rejected,
-        )
+        return report_of(self.counts(), connected=self.ready.is_set())
+
+
+def report_of(counts: Mapping[str, int], *, connected: bool) -> PartReport:
+    """How a front door stands that has counted this. Its connections are those of its clients."""
+    return PartReport(
+        name="amqp",
+        kind="intake",
+        system="amqp",
+        connected=connected,
+        taken=Flow(counts["accepted"], counts["accepted_bytes"]),
+        delivered=Flow(counts["delivered"]),
+        dead_letters=counts["rejected"],
+        connects=counts["connects"],
+        disconnects=counts["disconnects"],
+        not_acknowledged=counts["not_acknowledged"],
+    )
 
 
 def _spare_the_collector() -> None:

@@ -18,9 +18,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from isthmus.config import Settings
+from isthmus.edges.front_door import report_of
 from isthmus.errors import HardFailure
 from isthmus.kafka import Kafka
-from isthmus.telemetry.parts import Flow, PartReport
+from isthmus.telemetry.parts import PartReport
 
 log = logging.getLogger(__name__)
 
@@ -68,15 +69,7 @@ class FrontDoorWorkers:
 
     def report(self) -> PartReport:
         """How it stands."""
-        counts = self.counts()
-        return PartReport(
-            name="amqp",
-            kind="intake",
-            system="amqp",
-            connected=len(self._up) == self._settings.amqp.workers,
-            taken=Flow(counts["accepted"]),
-            dead_letters=counts["rejected"],
-        )
+        return report_of(self.counts(), connected=len(self._up) == self._settings.amqp.workers)
 
     def _reserve(self, reserved: ExitStack) -> Settings:
         """Take the ports, without listening, so that they are the same for every worker that ever starts."""

@@ -39,6 +39,8 @@ class PartReport:
     taken: Flow = Flow()
     delivered: Flow = Flow()
     dead_letters: int = 0
+    not_acknowledged: int = 0
+    """Acknowledgements of receivers that Kafka did not take: those messages come again."""
     connects: int = 0
     disconnects: int = 0
     reconnects: int = 0
@@ -73,6 +75,7 @@ class PartMetrics(Collector):
         yield self._family("bytes", "bytes of their bodies", reports, _bytes)
         for name, meaning in (
             ("dead_letters", "messages that can never be handled"),
+            ("not_acknowledged", "acknowledgements that Kafka did not take: those messages come again"),
             ("connects", "connections made"),
             ("disconnects", "connections broken"),
             ("reconnects", "connections made again"),
@@ -147,6 +150,7 @@ def _document(report: PartReport) -> dict[str, Any]:
         "messages_out": report.delivered.messages,
         "bytes_out": report.delivered.bytes,
         "dead_letters": report.dead_letters,
+        "not_acknowledged": report.not_acknowledged,
         "connects": report.connects,
         "disconnects": report.disconnects,
         "reconnects": report.reconnects,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -58,6 +59,19 @@ def test_a_group_gets_what_is_in_the_topic_and_commits_it(door: KafkaDoor, kafka
         publish(kafka_servers, topic, ["d"])
         assert take(link, 1) == ["d"]
     eventually(lambda: committed(kafka_servers, topic, "g") == 4, timeout_s=20)
+
+
+def test_what_is_sent_to_receivers_and_who_comes_and_goes_is_counted(
+    door: KafkaDoor, kafka_servers: str
+) -> None:
+    topic = new_topic(kafka_servers)
+    publish(kafka_servers, topic, ["a", "b", "c"])
+    stats = door.server.stats
+    before = asdict(stats)
+    with receiver(door, f"{topic}/group.id/g") as link:
+        take(link, 3)
+    eventually(lambda: stats.disconnects == before["disconnects"] + 1, timeout_s=10)
+    assert (stats.delivered - before["delivered"], stats.connects - before["connects"]) == (3, 1)
 
 
 def test_a_message_tells_where_it_lies_and_where_it_was_sent(door: KafkaDoor, kafka_servers: str) -> None:

@@ -25,6 +25,7 @@ from isthmus.journal import layout
 from isthmus.journal.layout import Record
 from isthmus.kafka import Kafka, read_topic
 from isthmus.pipeline.prepare import make_own_topics
+from isthmus.telemetry.parts import Flow
 
 CONNECTIONS = 40
 MESSAGES = 25
@@ -97,6 +98,10 @@ def test_all_messages_of_many_connections_arrive_in_order(bridge: Bridge) -> Non
         counts = bridge.workers.counts
         eventually(lambda: counts()["accepted"] == CONNECTIONS * MESSAGES, timeout_s=10)
         assert counts()["connections"] == CONNECTIONS
+        report = bridge.workers.report()
+        size = sum(len(message(str(number))) for number in range(MESSAGES))
+        assert report.taken == Flow(CONNECTIONS * MESSAGES, CONNECTIONS * size)
+        assert (report.connects, report.disconnects) == (CONNECTIONS, 0)
         shares = [each["connections"] for each in bridge.workers._counts.values()]
         assert len(shares) == 2
         assert min(shares) > 0

@@ -14,6 +14,7 @@ CONNECTOR = PartReport(
     taken=Flow(3, 300),
     delivered=Flow(2, 200),
     dead_letters=1,
+    not_acknowledged=4,
     connects=2,
     disconnects=1,
     reconnects=1,
@@ -38,7 +39,13 @@ def test_prometheus_gets_what_went_in_and_out_of_each_part() -> None:
 
 def test_prometheus_gets_connections_and_dead_letters() -> None:
     labels = '{bridge="b",kind="connector",part="orders"}'
-    counts = {"connects": 2.0, "disconnects": 1.0, "reconnects": 1.0, "dead_letters": 1.0}
+    counts = {
+        "connects": 2.0,
+        "disconnects": 1.0,
+        "reconnects": 1.0,
+        "dead_letters": 1.0,
+        "not_acknowledged": 4.0,
+    }
     lines = exposition()
     for name, count in counts.items():
         assert f"isthmus_part_{name}_total{labels} {count}" in lines

@@ -191,11 +191,13 @@ class Intake:
         return transaction
 
     def _decided(self, delivery: Delivery, state: object, failure: IsthmusError | None) -> None:
+        stats = self._visitor.server.stats
         if failure is not None:
             state = Rejected(Error(ERROR_TO_KAFKA, str(failure)))
-            self._visitor.server.stats.rejected += 1
+            stats.rejected += 1
         else:
-            self._visitor.server.stats.accepted += 1
+            stats.accepted += 1
+            stats.accepted_bytes += len(delivery.data)
         self._settle(delivery, state)
 
     def _refuse(

@@ -90,6 +90,8 @@ class ReceiverRequest:
     sign: Callable[[], None]
     """To be called for a receiver that wants nothing of its own client's: from then on what the connection
     sends says who sent it."""
+    sent: Callable[[int], None]
+    """To be told how many messages were sent, however many at a time."""
     congested: Callable[[], bool]
     """Whether the client reads too slowly: send no more until `Outlet.flowed` is called."""
 

@@ -38,7 +38,12 @@ class Stats:
     """What was counted since the start."""
 
     accepted: int = 0
+    accepted_bytes: int = 0
     rejected: int = 0
+    delivered: int = 0
+    """Messages that were sent to receivers."""
+    connects: int = 0
+    disconnects: int = 0
     turned_away: int = 0
     """Connections beyond the limit."""
 
@@ -151,11 +156,14 @@ class AmqpServer:
             self.stats.turned_away += 1
             return False
         self._visitors[visitor] = None
+        self.stats.connects += 1
         return True
 
     def dismiss(self, visitor: Visitor) -> None:
         """Forget one that is gone."""
-        self._visitors.pop(visitor, None)
+        if visitor in self._visitors:
+            del self._visitors[visitor]
+            self.stats.disconnects += 1
         self._woken.pop(visitor, None)
 
     def hold(self, size: int) -> None:

@@ -313,6 +313,7 @@ class Visitor(asyncio.Protocol):
                 transactions=self.transactions,
                 wake=self.wake,
                 sign=self._sign,
+                sent=self._count_sent,
                 congested=lambda: self._congested,
             )
         )
@@ -324,6 +325,9 @@ class Visitor(asyncio.Protocol):
             return
         link.attach(source=outlet.source, target=link.target)
         outlet.flowed()
+
+    def _count_sent(self, messages: int) -> None:
+        self.server.stats.delivered += messages
 
     def _sign(self) -> None:
         self.signs_messages = True

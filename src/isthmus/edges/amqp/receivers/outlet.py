@@ -208,6 +208,7 @@ class RecordOutlet:
 
     def _send(self) -> None:
         link = self._link
+        sent = 0
         while self._ready and link.credit > 0 and link.attached and not self._request.congested():
             taken = self._ready.popleft()
             try:
@@ -219,10 +220,13 @@ class RecordOutlet:
                 self._supply.settle(taken, Verdict.ACCEPT)
                 continue
             delivery = link.send(taken.tag, data, settled=self._settles)
+            sent += 1
             if self._settles:
                 self._supply.settle(taken, Verdict.ACCEPT)
             else:
                 self._sent[delivery] = taken
+        if sent:
+            self._request.sent(sent)
 
     def _encode(self, taken: Taken) -> bytes | None:
         """The message of a record, or None if it is not wanted, or not any more."""
