@@ -5,10 +5,10 @@ stream and object messages have no form here, and an object is never deserialise
 
 From Kafka, the ``jms.*`` headers become headers and properties again, with their types. ``jms.Destination``
 outranks the receiver's address: so a Kafka client answers a request. Any other header has no type that we
-know, and is a property of bytes. A value is a text message if it is UTF-8, and a bytes message if not; no
-value is a message without a body. Where the record lies is there twice: in the bridge's annotations, and for
-JMS, which shows no annotations, in the properties ``kafka_topic``, ``kafka_partition``, ``kafka_offset`` and
-``kafka_key``.
+know, and is a property of bytes. A value is a bytes message if ``jms.x-opt-jms-msg-type`` says so, or it is
+not UTF-8, and a text message otherwise; no value is a message without a body. Where the record lies is there
+twice: in the bridge's annotations, and for JMS, which shows no annotations, in the properties
+``kafka_topic``, ``kafka_partition``, ``kafka_offset`` and ``kafka_key``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.codecs.jms import to_message
+from isthmus.codecs.jms.names import MESSAGE_TYPE
 from isthmus.codecs.jms.outgoing import Standard, assemble, is_standard, put_standard, value_of
 from isthmus.converters.annotations import KEY, OFFSET, PARTITION, TOPIC, chosen, place_of
 from isthmus.converters.canonical import canonical, encoded
@@ -28,6 +29,7 @@ from isthmus.message import Body, BodyKind, HeaderType, canonical_header_name
 CONVERTIBLE = (BodyKind.TEXT, BodyKind.BYTES, BodyKind.EMPTY)
 
 _NOWHERE: Final = "?"
+_BYTES_MESSAGE: Final = str(BodyKind.BYTES)
 
 
 def kafka_value(body: Body, value: bytes | None) -> bytes | None:
@@ -92,7 +94,8 @@ def _message(
     if foreign:
         properties = {**foreign, **properties}
     properties.update(told)
-    kind, value = _kind(record.value), record.value
+    value = record.value
+    kind = _kind(value, is_bytes=standard.get(MESSAGE_TYPE) == _BYTES_MESSAGE)
     return assemble(standard, properties, annotations, kind, value, address=address)
 
 
@@ -136,9 +139,11 @@ def _learn(kafka_name: str) -> tuple[int, str, str]:
     return learnt
 
 
-def _kind(value: bytes | None) -> BodyKind:
+def _kind(value: bytes | None, *, is_bytes: bool) -> BodyKind:
     if value is None:
         return BodyKind.EMPTY
+    if is_bytes:
+        return BodyKind.BYTES
     try:
         value.decode()
     except UnicodeDecodeError:

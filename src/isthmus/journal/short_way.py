@@ -94,14 +94,14 @@ class Beginning:
 
     def __init__(self, data: bytes) -> None:
         parts = index(data)
-        headers = list(standard_headers(parts, BodyKind.TEXT, None).items())
+        number = parts.annotations.get(MESSAGE_TYPE)
+        self.kind = _KINDS.get(number) if isinstance(number, int) else None
+        """What the annotation says that the message is."""
+        headers = list(standard_headers(parts, self.kind or BodyKind.TEXT, None).items())
         self.first, self.first_types = _encoded(dict(headers[:_ALWAYS]))
         """What stands before the properties' own headers, and the types of that."""
         self.then, self.then_types = _encoded(dict(headers[_ALWAYS:]))
         """What stands behind the times among them."""
-        number = parts.annotations.get(MESSAGE_TYPE)
-        self.kind = _KINDS.get(number) if isinstance(number, int) else None
-        """What the annotation says that the message is."""
         self.ttl = parts.header.ttl is not None
         self.rare = not _ANNOTATIONS.issuperset(parts.annotations)
 

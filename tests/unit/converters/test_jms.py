@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from isthmus import AmqpMessage, AmqpValue, Data, MessageProperties, ReceivedRecord
-from isthmus.codecs.amqp import Int, Short
+from isthmus.codecs.amqp import Byte, Int, Short
 from isthmus.converters import jms
 from isthmus.converters.jms import kafka_value
 from isthmus.errors import ConversionFailure, EncodeError
@@ -133,6 +133,29 @@ def test_the_place_of_the_record_is_in_properties_and_annotations() -> None:
 )
 def test_the_value_tells_what_kind_of_message_it_is(value: bytes | None, body: object) -> None:
     assert received(value).body == body
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\xff"])
+def test_a_bytes_message_stays_one_though_it_may_be_text(content: bytes) -> None:
+    sent = AmqpMessage(message_annotations={"x-opt-jms-msg-type": Byte(3)}, body=Data((content,)))
+    record = jms.to_kafka_record(sent)
+    assert ("jms.x-opt-jms-msg-type", b"bytes") in record.headers
+    message = received(record.value, *record.headers)
+    assert message.body == Data((content,))
+    assert (message.message_annotations or {})["x-opt-jms-msg-type"] == 3
+    assert properties_of(message) == {}
+
+
+def test_what_a_record_says_it_is_does_not_make_a_tombstone_a_message_with_a_body() -> None:
+    assert received(None, ("jms.x-opt-jms-msg-type", b"bytes")).body == AmqpValue(None)
+
+
+def test_a_property_called_like_the_kind_of_a_message_is_a_property() -> None:
+    sent = AmqpMessage(application_properties={"x-opt-jms-msg-type": "bytes"}, body=AmqpValue("hello"))
+    record = jms.to_kafka_record(sent)
+    message = received(record.value, *record.headers)
+    assert message.body == AmqpValue("hello")
+    assert properties_of(message) == {"x-opt-jms-msg-type": "bytes"}
 
 
 def test_a_request_s_answer_finds_its_way() -> None:

@@ -20,6 +20,7 @@ JMSXGroupID, JMSXGroupSeq    group-id, group-sequence
 JMSXUserID                   user-id
 x-opt-jms-dest               annotation of that name         queue, topic, temporary-queue, temporary-topic
 x-opt-jms-reply-to           annotation of that name         the same
+x-opt-jms-msg-type           annotation of that name         ``bytes`` for a bytes message, absent otherwise
 JMS_AMQP_CONTENT_TYPE        content-type                    unless the kind of the body implies it
 JMS_AMQP_CONTENT_ENCODING    content-encoding
 JMS_AMQP_REPLY_TO_GROUP_ID   reply-to-group-id

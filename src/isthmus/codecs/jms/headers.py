@@ -14,6 +14,7 @@ from isthmus.codecs.jms.names import (
     DELIVERY_TIME,
     DESTINATION_TYPE,
     DESTINATION_TYPES,
+    MESSAGE_TYPE,
     REPLY_TO_GROUP_ID,
     REPLY_TO_TYPE,
     TAKEN,
@@ -29,6 +30,8 @@ _NOT_REDELIVERED: Final = Header("false", HeaderType.BOOLEAN)
 _FIRST_DELIVERY: Final = Header("1", HeaderType.INT)
 _DESTINATION_HEADERS: Final = [Header(name) for name in DESTINATION_TYPES]
 
+_BYTES: Final = BodyKind.BYTES
+_BYTES_MESSAGE: Final = Header(str(_BYTES))
 _STRING: Final = HeaderType.STRING
 _LONG: Final = HeaderType.LONG
 _make: Final = cast(Any, tuple.__new__)
@@ -109,6 +112,8 @@ def standard_headers(parts: Index, kind: BodyKind, received_ms: int | None) -> d
         number = annotations.get(name)
         if isinstance(number, int) and 0 <= number < len(_DESTINATION_HEADERS):
             headers[name] = _DESTINATION_HEADERS[number]
+    if kind is _BYTES:
+        headers[MESSAGE_TYPE] = _BYTES_MESSAGE
     if properties.reply_to is not None:
         headers["ReplyTo"] = Header(str(properties.reply_to))
     if properties.subject is not None:

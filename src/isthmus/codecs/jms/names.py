@@ -21,7 +21,8 @@ REPLY_TO_GROUP_ID: Final = "JMS_AMQP_REPLY_TO_GROUP_ID"
 TAKEN: Final = frozenset(
     {
         *("JMSXGroupID", "JMSXGroupSeq", "JMSXUserID", "JMSXDeliveryCount"),
-        *(DESTINATION_TYPE, REPLY_TO_TYPE, CONTENT_TYPE, CONTENT_ENCODING, REPLY_TO_GROUP_ID),
+        *(MESSAGE_TYPE, DESTINATION_TYPE, REPLY_TO_TYPE),
+        *(CONTENT_TYPE, CONTENT_ENCODING, REPLY_TO_GROUP_ID),
     }
 )
 """Names that an application's property cannot have as a header, beyond those that `message` knows."""

@@ -154,7 +154,7 @@ _STANDARD_NAMES: Final = frozenset(
         *("MessageId", "CorrelationId", "Destination", "ReplyTo", "Type", "Timestamp", "Expiration"),
         *("DeliveryMode", "DeliveryTime", "Priority", "Redelivered", "JMSXDeliveryCount", "JMSXUserID"),
         *("JMSXGroupID", "JMSXGroupSeq", REPLY_TO_GROUP_ID, CONTENT_TYPE, CONTENT_ENCODING),
-        *(DESTINATION_TYPE, REPLY_TO_TYPE),
+        *(MESSAGE_TYPE, DESTINATION_TYPE, REPLY_TO_TYPE),
     }
 )
 _MESSAGE_TYPES: Final = {kind: Byte(number) for kind, number in MESSAGE_TYPES.items()}

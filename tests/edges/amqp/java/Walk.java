@@ -10,6 +10,7 @@ import jakarta.jms.Queue;
 import jakarta.jms.Session;
 import jakarta.jms.StreamMessage;
 import jakarta.jms.TextMessage;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -60,6 +61,10 @@ public final class Walk {
         BytesMessage bytes = session.createBytesMessage();
         bytes.writeBytes(new byte[] {0, 1, (byte) 0xff});
         producer.send(bytes);
+
+        BytesMessage readable = session.createBytesMessage();
+        readable.writeBytes("AB".getBytes(StandardCharsets.UTF_8));
+        producer.send(readable);
 
         MapMessage map = session.createMapMessage();
         map.setInt("int", 5);
