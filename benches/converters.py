@@ -48,8 +48,7 @@ def main() -> None:
             )
             try:
                 candidates = {SPARK: lambda: bench.copy(spark)} | {
-                    name: lambda name=name: bench.route(spark, name)  # type: ignore[misc]
-                    for name in CONVERTERS
+                    name: lambda name=name: bench.route(spark, name) for name in CONVERTERS
                 }
                 results = in_turn(candidates, rounds=options.rounds)
             finally:

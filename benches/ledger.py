@@ -142,7 +142,7 @@ class LedgerBench:
         return run
 
     def _timed(self, spark: SparkSession, writer: DataStreamWriter) -> Run:
-        jvm = spark.sparkContext._gateway.proc.pid
+        jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
         before = family_cpu_s(jvm)
         with PeakMemory(jvm) as memory:
             query = writer.trigger(availableNow=True).start()

@@ -19,7 +19,6 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 from confluent_kafka import Producer
 from nats.aio.client import Client
@@ -38,8 +37,8 @@ from isthmus.edges.outbox import DESTINATION, Outbox
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.embedded.nats import EmbeddedNats
 from isthmus.errors import SoftFailure
-from isthmus.journal.writer import JournalWriter
 from isthmus.kafka import Kafka, create_topics
+from isthmus.message import Message
 
 COUNT = 10_000
 BATCH = 500
@@ -51,8 +50,12 @@ BAR = 0.5
 numbers = itertools.count()
 
 
-async def nobody(*_: object) -> None:
-    raise AssertionError("a dead letter in a benchmark")
+async def no_message(message: Message, failure: SoftFailure) -> None:
+    raise AssertionError(f"{message.id} is a dead letter: {failure}")
+
+
+async def no_letter(letter: Letter, failure: SoftFailure) -> None:
+    raise AssertionError(f"{letter.id} is a dead letter: {failure}")
 
 
 async def until_acknowledged(jetstream: JetStreamContext, durable: str) -> None:
@@ -88,14 +91,16 @@ async def intake_alone(client: Client) -> float:
 
 async def intake_ours(client: Client, ours: NatsClient, kafka: Kafka) -> float:
     durable = f"ours-{next(numbers)}"
-    journal = EdgeJournal(await asyncio.to_thread(JournalWriter, kafka, JournalSettings(topic="journal")))
+    journal = await EdgeJournal.open(kafka, JournalSettings(topic="journal"))
     began = time.perf_counter()
     source = NatsIntakeSettings(subject="source", durable=durable)
-    intake = StreamIntake(ours, journal, source, dead_letters=nobody)
+    intake = StreamIntake(ours, journal, source, dead_letters=no_message)
     task = asyncio.create_task(intake.run())
     await intake.ready.wait()
     while intake.traffic.messages < COUNT and not task.done():
         await asyncio.sleep(0.005)
+    if task.done():
+        await task  # which says why
     await until_acknowledged(client.jetstream(), durable)
     rate = COUNT / (time.perf_counter() - began)
     task.cancel()
@@ -126,19 +131,20 @@ async def delivery_alone(client: Client) -> float:
 
 async def delivery_ours(client: Client, ours: NatsClient, kafka: Kafka) -> float:
     stream = await new_stream(client)
-    clock = SimpleNamespace(began=0.0)
+    began = 0.0
     delivery = NatsDelivery(ours)
 
     class Timed:
         async def deliver(self, letters: Sequence[Letter]) -> Sequence[SoftFailure | None]:
-            clock.began = clock.began or time.perf_counter()
+            nonlocal began
+            began = began or time.perf_counter()
             return await delivery.deliver(letters)
 
-    outbox = Outbox(kafka, "outbox", Timed(), dead_letters=nobody, group=stream)
+    outbox = Outbox(kafka, "outbox", Timed(), dead_letters=no_letter, group=stream)
     task = asyncio.create_task(outbox.run())
     while outbox.counts.delivered < COUNT and not task.done():
         await asyncio.sleep(0.002)
-    rate = COUNT / (time.perf_counter() - clock.began)
+    rate = COUNT / (time.perf_counter() - began)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     kept = (await client.jetstream().stream_info(stream)).state.messages

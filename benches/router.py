@@ -167,7 +167,7 @@ class RouterBench:
         return self._in_spark(spark, kafka_sink(routed, self._kafka, plan, self._checkpoint()), topics)
 
     def _in_spark(self, spark: SparkSession, writer: DataStreamWriter, topics: tuple[str, ...]) -> Run:
-        jvm = spark.sparkContext._gateway.proc.pid
+        jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
         before = cpu_s(jvm)
         query = writer.trigger(availableNow=True).start()
         try:

@@ -86,8 +86,8 @@ class Watch(threading.Thread):
 
 def check(kafka: Kafka) -> tuple[int, int, int]:
     """How many messages the journal has, how many it lacks, and how many are out of order."""
-    due: defaultdict[bytes | None, int] = defaultdict(int)
-    gaps: set[tuple[bytes | None, int]] = set()
+    due: defaultdict[str | bytes | None, int] = defaultdict(int)
+    gaps: set[tuple[str | bytes | None, int]] = set()
     found = reordered = 0
     for record in read_topic(kafka, JOURNAL):
         headers = dict(record.headers() or [])
