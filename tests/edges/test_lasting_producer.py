@@ -36,6 +36,7 @@ PLACES = Places(3, ledger_partitions=1)
 SESSIONS = [next(name for name in "abcdefgh" if PLACES.of_session(name) == place) for place in (0, 1)]
 """One for each partition."""
 RECORD = Record(b"key", b"value", [])
+COMPLAINED = ["Kafka does not take a batch: not within 0.2 s", "Kafka takes batches again"]
 
 Told = list[IsthmusError | None]
 Scenario = Callable[[], Coroutine[Any, Any, None]]
@@ -97,10 +98,7 @@ def test_an_absence_of_kafka_is_waited_for_however_long(caplog: pytest.LogCaptur
             assert {each.producer for each in kafka.written} == {1}
 
     run(scenario)
-    assert complaints(caplog) == [
-        "Kafka does not take a batch: not within 0.2 s",
-        "Kafka takes batches again",
-    ]
+    assert complaints(caplog) == COMPLAINED
 
 
 def test_an_absence_before_the_first_message_is_waited_for_too() -> None:
@@ -160,10 +158,7 @@ def test_too_few_replicas_are_waited_for_and_complained_of(caplog: pytest.LogCap
             assert {each.producer for each in kafka.written} == {1}
 
     run(scenario)
-    assert complaints(caplog) == [
-        "Kafka does not take a batch: not within 0.2 s",
-        "Kafka takes batches again",
-    ]
+    assert complaints(caplog) == COMPLAINED
 
 
 def test_a_forgotten_producer_is_replaced_and_its_batch_written() -> None:

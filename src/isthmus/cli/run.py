@@ -39,7 +39,7 @@ def pipeline(file: ConfigFile = None) -> None:
 
 
 def edge(file: ConfigFile = None) -> None:
-    """Run only the edges of a bridge, which speak to NATS and MQ, on a Kafka that runs already."""
+    """Run only the edges of a bridge, which speak AMQP, NATS and MQ, on a Kafka that runs already."""
     from isthmus.edges.needs import needed
 
     settings = read_settings(file)
