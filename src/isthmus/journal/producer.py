@@ -249,6 +249,9 @@ class LastingProducer:
             another = await self._connect()
         except (KafkaError, TimeoutError):
             return False
+        if await lost.reaches_kafka():  # Kafka has come back meanwhile: nothing need be written twice
+            await another.stop()
+            return False
         if lost is self._client:
             self._take_over(another)
         else:  # another lane was faster
