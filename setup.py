@@ -17,8 +17,8 @@ HOT_MODULES = {
     "codecs/jms": ("headers", "ids", "kinds", "outgoing"),
     "converters": ("annotations", "jms"),
     "edges/amqp/protocol": ("connection", "frames", "link", "session", "transfers"),
-    "edges/amqp/receivers": ("outlet", "share", "supply"),
-    "journal": ("layout", "short_way"),
+    "edges/amqp/server/receivers": ("outgoing_link", "record_source"),
+    "journal": ("fast_path", "layout"),
 }
 """What every message passes through, by folder."""
 

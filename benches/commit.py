@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 from benches.harness import ending_in_good_order, finish, machine, percentile, progress, say
-from benches.latency import STAMP, TOPIC, Arrival, consume
-from isthmus.config.settings import (
+from benches.latency import STAMP, TOPIC, EncodedEntry, consume
+from isthmus.config.model.settings import (
     LEDGER,
     ROUTER,
     JournalSettings,
@@ -28,7 +28,8 @@ from isthmus.config.settings import (
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.writer import JournalWriter
-from isthmus.kafka import Kafka, create_topics
+from isthmus.kafka.blocking import create_topics
+from isthmus.kafka.options import Kafka
 from isthmus.message import Body, BodyKind, Message
 from isthmus.pipeline.run import Pipeline
 from isthmus.routing.predicate import parse
@@ -58,7 +59,7 @@ def _message(id: str, session: str, value: bytes) -> Message:
     return Message(id=id, address="orders", protocol="amqp", value=value, body=body, session=session)
 
 
-def measure(kafka: Kafka, folder: Path, rate: int, seconds: float) -> list[Arrival]:
+def measure(kafka: Kafka, folder: Path, rate: int, seconds: float) -> list[EncodedEntry]:
     """What arrived, in the order sent."""
     settings = Settings(
         bridge_id="commit",
@@ -84,7 +85,7 @@ def measure(kafka: Kafka, folder: Path, rate: int, seconds: float) -> list[Arriv
                 sender.join(0.5)
                 bar.advance(task, 0.5)
         done.set()
-        arrivals: dict[int, Arrival] = results.get(timeout=120)
+        arrivals: dict[int, EncodedEntry] = results.get(timeout=120)
         receiver.join(10)
     return [arrivals[number] for number in sorted(arrivals)]
 

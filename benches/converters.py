@@ -21,11 +21,11 @@ from benches.router import ADDRESSES, BODY_BYTES, SPARK, RouterBench
 from isthmus import AmqpMessage, AmqpValue, MessageHeader, MessageProperties
 from isthmus.codecs.amqp import Byte, Symbol
 from isthmus.codecs.jms import to_message
-from isthmus.config.settings import PipelineSettings
+from isthmus.config.model.settings import PipelineSettings
 from isthmus.converters.conversion_headers import conversion_headers
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal import layout
-from isthmus.kafka import Kafka
+from isthmus.kafka.options import Kafka
 from isthmus.pipeline.session import start_session
 
 CONVERTERS = ("default", "json", "raw", "jms")

@@ -40,7 +40,8 @@ from isthmus.converters import converter
 from isthmus.embedded.claim import answers
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.embedded.ports import HOST, free_port
-from isthmus.kafka import Kafka, create_topics
+from isthmus.kafka.blocking import create_topics
+from isthmus.kafka.options import Kafka
 from isthmus.testing.artemis import Artemis
 
 COUNTS = {"async": 60_000, "sync": 2_000, "transacted": 40_000, "receive": 60_000}

@@ -29,7 +29,7 @@ from confluent_kafka import Consumer, Producer
 from rich.table import Table
 
 from benches.harness import console, ending_in_good_order, finish, machine, middle, percentile, progress, say
-from isthmus.config.settings import (
+from isthmus.config.model.settings import (
     JournalSettings,
     KafkaSettings,
     MonitorSettings,
@@ -39,7 +39,8 @@ from isthmus.config.settings import (
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op
-from isthmus.kafka import Kafka, create_topics
+from isthmus.kafka.blocking import create_topics
+from isthmus.kafka.options import Kafka
 from isthmus.message import Body, BodyKind, Header, Message
 from isthmus.pipeline.run import Pipeline
 from isthmus.routing.predicate import parse
@@ -51,7 +52,7 @@ SHORT_BATCH_S = 15.0
 STAMP = struct.Struct(">qq")  # number, and when it was sent, in ns
 
 
-class Arrival(NamedTuple):
+class EncodedEntry(NamedTuple):
     """One message: when it was sent, in seconds of the clock, and how long it took."""
 
     sent_s: float
@@ -89,14 +90,14 @@ def produce(servers: str, topic: str, rate: int, seconds: float) -> None:
 
 
 def consume(
-    servers: str, ready: Event, done: Event, results: multiprocessing.Queue[dict[int, Arrival]]
+    servers: str, ready: Event, done: Event, results: multiprocessing.Queue[dict[int, EncodedEntry]]
 ) -> None:
     """Take records one by one until the producer is done and nothing more comes."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": f"bench-{time.time_ns()}", "auto.offset.reset": "latest"}
     )
     consumer.subscribe([TOPIC])
-    arrivals: dict[int, Arrival] = {}
+    arrivals: dict[int, EncodedEntry] = {}
     while not consumer.assignment():
         consumer.poll(0.1)
     ready.set()
@@ -108,14 +109,14 @@ def consume(
         now_ns = time.time_ns()
         quiet_since = time.monotonic()
         number, sent_ns = STAMP.unpack_from(record.value() or b"")
-        arrivals.setdefault(number, Arrival(sent_ns / 1e9, (now_ns - sent_ns) / 1e6))
+        arrivals.setdefault(number, EncodedEntry(sent_ns / 1e9, (now_ns - sent_ns) / 1e6))
     consumer.close()
     results.put(arrivals)
 
 
 def measure(
     kafka: Kafka, folder: Path, pipeline: PipelineSettings, rate: int, seconds: float, what: str
-) -> tuple[list[Arrival], int]:
+) -> tuple[list[EncodedEntry], int]:
     """The arrivals of one run in the order sent, and how many did not come."""
     name = what.replace(" ", "-")
     settings = Settings(
@@ -144,12 +145,12 @@ def measure(
                 sender.join(0.5)
                 bar.advance(task, 0.5)
         done.set()
-        arrivals: dict[int, Arrival] = results.get(timeout=120)
+        arrivals: dict[int, EncodedEntry] = results.get(timeout=120)
         receiver.join(10)
     return [arrivals[number] for number in sorted(arrivals)], int(rate * seconds) - len(arrivals)
 
 
-def stalls(arrivals: list[Arrival], batch_s: float) -> list[float]:
+def stalls(arrivals: list[EncodedEntry], batch_s: float) -> list[float]:
     """The longest latency of each stretch of one batch's length: each holds one boundary."""
     begin = arrivals[0].sent_s
     longest: dict[int, float] = {}
@@ -170,7 +171,7 @@ def main() -> None:
     options = parser.parse_args()
     say(f"[bold]latency[/]: {options.rate} messages a second on {machine()}")
 
-    def after_warm_up(arrivals: list[Arrival]) -> list[float]:
+    def after_warm_up(arrivals: list[EncodedEntry]) -> list[float]:
         begin = arrivals[0].sent_s + options.warm_up
         return sorted(each.latency_ms for each in arrivals if each.sent_s >= begin)
 

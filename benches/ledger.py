@@ -40,12 +40,13 @@ from benches.harness import (
     progress,
     say,
 )
-from isthmus.config.settings import PipelineSettings
+from isthmus.config.model.settings import PipelineSettings
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op
-from isthmus.journal.places import Places
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.journal.partitions import JournalPartitions
+from isthmus.kafka.blocking import admin_client, create_topics, read_topic
+from isthmus.kafka.options import Kafka
 from isthmus.message import Body, BodyKind, Header, HeaderType, Message
 from isthmus.pipeline.ledger import LedgerPlan, ledger_writer
 from isthmus.pipeline.session import start_session
@@ -53,7 +54,7 @@ from isthmus.pipeline.session import start_session
 MESSAGES = 10
 """In a transaction."""
 BODY_BYTES = 256
-PLACES = Places(partitions=5, ledger_partitions=1)
+PLACES = JournalPartitions(partitions=5, ledger_partitions=1)
 
 SPARK, LEDGER, MANY = "Spark's copy", "ledger", "ledger, many sessions"
 
@@ -175,7 +176,7 @@ class LedgerBench:
         return str(self._folder / "checkpoints" / str(next(self._numbers)))
 
     def _delete(self, *topics: str) -> None:
-        admin = self._kafka.admin()  # kept: the answers do not outlive it
+        admin = admin_client(self._kafka)  # kept: the answers do not outlive it
         for future in admin.delete_topics(list(topics)).values():
             future.result()
 

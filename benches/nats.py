@@ -26,9 +26,9 @@ from nats.js import JetStreamContext
 
 import nats
 from benches.harness import ending_in_good_order, finish, in_turn, machine, say
-from isthmus.config.nats import NatsIntakeSettings, NatsSettings
-from isthmus.config.settings import JournalSettings
-from isthmus.edges.contract import Letter
+from isthmus.config.model.nats import NatsIntakeSettings, NatsSettings
+from isthmus.config.model.settings import JournalSettings
+from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.journal import EdgeJournal
 from isthmus.edges.nats.client import NatsClient
 from isthmus.edges.nats.delivery import NatsDelivery
@@ -37,7 +37,8 @@ from isthmus.edges.outbox import DESTINATION, Outbox
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.embedded.nats import EmbeddedNats
 from isthmus.errors import SoftFailure
-from isthmus.kafka import Kafka, create_topics
+from isthmus.kafka.blocking import create_topics
+from isthmus.kafka.options import Kafka
 from isthmus.message import Message
 
 COUNT = 10_000
@@ -54,7 +55,7 @@ async def no_message(message: Message, failure: SoftFailure) -> None:
     raise AssertionError(f"{message.id} is a dead letter: {failure}")
 
 
-async def no_letter(letter: Letter, failure: SoftFailure) -> None:
+async def no_letter(letter: OutboundMessage, failure: SoftFailure) -> None:
     raise AssertionError(f"{letter.id} is a dead letter: {failure}")
 
 
@@ -135,7 +136,7 @@ async def delivery_ours(client: Client, ours: NatsClient, kafka: Kafka) -> float
     delivery = NatsDelivery(ours)
 
     class Timed:
-        async def deliver(self, letters: Sequence[Letter]) -> Sequence[SoftFailure | None]:
+        async def deliver(self, letters: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
             nonlocal began
             began = began or time.perf_counter()
             return await delivery.deliver(letters)

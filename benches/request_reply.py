@@ -27,7 +27,7 @@ from isthmus.edges.mq.port import QueueTarget
 from isthmus.edges.service import EdgeService
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.embedded.nats import EmbeddedNats
-from isthmus.kafka import Kafka
+from isthmus.kafka.options import Kafka
 from isthmus.pipeline.run import Pipeline
 from isthmus.testing.queue_manager import shared_queue_manager
 

@@ -43,10 +43,11 @@ from benches.harness import (
     say,
 )
 from benches.streams import StreamsRouter
-from isthmus.config.settings import PipelineSettings, Settings
+from isthmus.config.model.settings import PipelineSettings, Settings
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal import layout
-from isthmus.kafka import Kafka, create_topics
+from isthmus.kafka.blocking import admin_client, create_topics
+from isthmus.kafka.options import Kafka
 from isthmus.message import Body, BodyKind, Header, HeaderType, Message
 from isthmus.pipeline.prepare import EMBEDDED_PARTITIONS, prepare
 from isthmus.pipeline.publish import kafka_sink, read_topics
@@ -199,7 +200,7 @@ class RouterBench:
         arrived = count(self._kafka, topics)
         if arrived != self._records:
             raise SystemExit(f"{arrived} of {self._records} records arrived in {', '.join(topics)}")
-        admin = self._kafka.admin()  # kept: the answers do not outlive it
+        admin = admin_client(self._kafka)  # kept: the answers do not outlive it
         for future in admin.delete_topics(list(topics)).values():
             future.result()
 

@@ -27,7 +27,8 @@ from benches.front_door import front_door
 from benches.harness import ending_in_good_order, finish, machine, say
 from benches.jms import JmsProgram
 from isthmus.embedded.kafka import EmbeddedKafka
-from isthmus.kafka import QUIET, Kafka, create_topics, read_topic
+from isthmus.kafka.blocking import QUIET, create_topics, read_topic
+from isthmus.kafka.options import Kafka
 
 CONNECTIONS = 500
 SUBSCRIBERS = 50

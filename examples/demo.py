@@ -27,7 +27,8 @@ from isthmus.embedded.nats import EmbeddedNats
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
 from isthmus.journal.writer import JournalWriter
-from isthmus.kafka import Kafka, read_topic
+from isthmus.kafka.blocking import read_topic
+from isthmus.kafka.options import Kafka
 from isthmus.message import Body, BodyKind, Header, Message
 from isthmus.pipeline.run import Pipeline
 

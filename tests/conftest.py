@@ -73,7 +73,7 @@ def write(tmp_path: Path) -> Callable[[str | bytes], Path]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """One Spark session for all tests that evaluate columns or run a query in this process."""
-    from isthmus.config.settings import PipelineSettings
+    from isthmus.config.model.settings import PipelineSettings
     from isthmus.pipeline.session import start_session
 
     logs: Path = tmp_path_factory.mktemp("spark")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
-from isthmus.kafka import Kafka
+from isthmus.kafka.options import Kafka
 
 LOOK_S = 0.3
 

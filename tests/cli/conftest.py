@@ -16,7 +16,8 @@ import pytest
 from tests.polling import eventually
 
 from isthmus.embedded.kafka import find_running
-from isthmus.kafka import Kafka, read_topic
+from isthmus.kafka.blocking import read_topic
+from isthmus.kafka.options import Kafka
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.properties"
 

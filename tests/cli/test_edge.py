@@ -17,7 +17,8 @@ import nats
 from isthmus.embedded.nats import EmbeddedNats
 from isthmus.journal import layout
 from isthmus.journal.layout import Record
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.options import Kafka
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.cli.conftest import Running
 from tests.edges.amqp.qpid import QpidJms
 
 from isthmus.embedded.kafka import find_running
-from isthmus.kafka import QUIET
+from isthmus.kafka.blocking import QUIET
 
 CONFIGURATION = """
 bridge.id=asked

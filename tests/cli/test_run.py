@@ -14,7 +14,8 @@ from tests.cli.conftest import QUICKSTART, Running, isthmus
 from tests.polling import eventually
 
 from isthmus.embedded.kafka import find_running
-from isthmus.kafka import Kafka, create_topics
+from isthmus.kafka.blocking import create_topics
+from isthmus.kafka.options import Kafka
 
 
 def _monitor(bridge: Running) -> str:

@@ -30,7 +30,8 @@ from isthmus.edges.service import EdgeService
 from isthmus.embedded.nats import EmbeddedNats
 from isthmus.journal import layout
 from isthmus.journal.layout import Record
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.options import Kafka
 from isthmus.message import Header, HeaderType
 from isthmus.pipeline.prepare import make_own_topics
 from isthmus.testing.queue_manager import MemoryQueueManager, shared_queue_manager

@@ -12,7 +12,7 @@ from tests.edges.systems import Systems, queue, running_bridge
 from tests.polling import eventually
 
 from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, Property, PropertyType
-from isthmus.config.connectors import ConnectorType
+from isthmus.config.model.connectors import ConnectorType
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage
 from isthmus.edges.mq.port import TopicTarget
 

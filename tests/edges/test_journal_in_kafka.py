@@ -11,12 +11,14 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.edges.asynchronous import eventually
 
-from isthmus.config.settings import JournalSettings
+from isthmus.config.model.settings import JournalSettings
 from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
-from isthmus.journal import layout, producer
+from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.kafka import producer
+from isthmus.kafka.blocking import admin_client, create_topics, read_topic
+from isthmus.kafka.options import Kafka
 from isthmus.message import Body, BodyKind, Header, Message
 
 
@@ -25,7 +27,7 @@ class Topic:
 
     def __init__(self, servers: str) -> None:
         self.kafka = Kafka(servers)
-        self._admin = self.kafka.admin()
+        self._admin = admin_client(self.kafka)
         self.name = f"journal-{uuid.uuid4().hex[:8]}"
         create_topics(self.kafka, [self.name], 4)
 

@@ -22,17 +22,18 @@ from tests.edges.scripted_kafka import (
     ScriptedKafka,
 )
 
-from isthmus.config.settings import JournalSettings
+from isthmus.config.model.settings import JournalSettings
 from isthmus.embedded.ports import free_port
 from isthmus.errors import HardFailure, IsthmusError, Outage
-from isthmus.journal import batches, producer
+from isthmus.journal import batches
 from isthmus.journal.batches import BatchWriter
 from isthmus.journal.layout import Record
-from isthmus.journal.places import Places
+from isthmus.journal.partitions import JournalPartitions
 from isthmus.journal.topic import JournalTopic
-from isthmus.kafka import Kafka
+from isthmus.kafka import producer
+from isthmus.kafka.options import Kafka
 
-PLACES = Places(3, ledger_partitions=1)
+PLACES = JournalPartitions(3, ledger_partitions=1)
 SESSIONS = [next(name for name in "abcdefgh" if PLACES.of_session(name) == place) for place in (0, 1)]
 """One for each partition."""
 RECORD = Record(b"key", b"value", [])

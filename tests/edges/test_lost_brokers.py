@@ -13,7 +13,7 @@ from tests.edges.asynchronous import eventually, running
 from tests.edges.test_outbox import Fixture, numbers
 
 from isthmus.edges import outbox
-from isthmus.kafka import BrokersLost
+from isthmus.kafka.blocking import BrokersLost
 
 LOST = 3
 """How many clients are lost, one after the other."""

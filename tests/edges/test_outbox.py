@@ -8,24 +8,25 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.edges.asynchronous import eventually, running
 
-from isthmus.edges.contract import Letter, Unreachable
-from isthmus.edges.outbox import DESTINATION, Outbox, letter_of
+from isthmus.edges.contract import OutboundMessage, Unreachable
+from isthmus.edges.outbox import DESTINATION, Outbox, outbound_message
 from isthmus.edges.running import run_together
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.errors import ConversionFailure, DecodeError, HardFailure, SoftFailure
 from isthmus.journal.layout import Record
-from isthmus.kafka import Kafka, create_topics
+from isthmus.kafka.blocking import create_topics
+from isthmus.kafka.options import Kafka
 
 
 class Doormat:
     """Takes letters, as long as it is there; refuses those that say so."""
 
     def __init__(self) -> None:
-        self.taken: list[Letter] = []
+        self.taken: list[OutboundMessage] = []
         self.away = False
         self.attempts = 0
 
-    async def deliver(self, letters: Sequence[Letter]) -> Sequence[SoftFailure | None]:
+    async def deliver(self, letters: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
         self.attempts += 1
         if self.away:
             raise Unreachable("nobody at home")
@@ -39,9 +40,9 @@ class Doormat:
 
 class Cellar:
     def __init__(self) -> None:
-        self.kept: list[tuple[Letter, SoftFailure]] = []
+        self.kept: list[tuple[OutboundMessage, SoftFailure]] = []
 
-    async def __call__(self, letter: Letter, failure: SoftFailure) -> None:
+    async def __call__(self, letter: OutboundMessage, failure: SoftFailure) -> None:
         self.kept.append((letter, failure))
 
 
@@ -95,17 +96,17 @@ def test_a_letter_has_its_id_and_destination_and_none_of_the_bridges_headers() -
         ("jmsbridge.origin", b"b"),
         ("jms.types", b"a=int;"),
     ]
-    letter = letter_of(Record(b"k", b"v", headers), "outbox:0:1")
+    letter = outbound_message(Record(b"k", b"v", headers), "outbox:0:1")
     assert letter == ("j:0:7", "orders", (b"k", b"v", [("jms.a", b"1"), ("jms.types", b"a=int;")]))
 
 
 def test_a_record_without_an_id_has_its_place_in_the_outbox_for_one() -> None:
-    assert letter_of(Record(None, None, [(DESTINATION, b"x")]), "outbox:0:1").id == "outbox:0:1"
+    assert outbound_message(Record(None, None, [(DESTINATION, b"x")]), "outbox:0:1").id == "outbox:0:1"
 
 
 def test_a_record_without_a_destination_is_malformed() -> None:
     with pytest.raises(DecodeError, match=r"without isthmus\.destination"):
-        letter_of(Record(b"k", b"v", []), "outbox:0:1")
+        outbound_message(Record(b"k", b"v", []), "outbox:0:1")
 
 
 def test_letters_are_delivered_in_order_and_committed_at_the_end(outbox: Fixture) -> None:

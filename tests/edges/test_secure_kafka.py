@@ -16,14 +16,15 @@ from confluent_kafka.admin import (
 )
 from tests.edges.amqp.certificates import make_certificates
 
-from isthmus.config.settings import JournalSettings
+from isthmus.config.model.settings import JournalSettings
 from isthmus.edges.journal import EdgeJournal
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.embedded.ports import free_port
 from isthmus.errors import ConfigError, HardFailure
 from isthmus.journal.batches import BatchWriter
 from isthmus.journal.layout import Entry, Op
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.kafka.blocking import admin_client, create_topics, read_topic
+from isthmus.kafka.options import Kafka
 from isthmus.message import Body, BodyKind, Message
 
 MODULES = {
@@ -102,7 +103,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
             )
             for mechanism in mechanisms
         ]
-        admin = plain.admin()
+        admin = admin_client(plain)
         for user in users:  # one at a time: two for one user are refused
             admin.alter_user_scram_credentials([user])["bridge"].result(10)
         yield kafka

@@ -8,11 +8,12 @@ from tests.faults.driver import driver
 from tests.pipeline.bridge import text_message
 from tests.polling import eventually
 
-from isthmus.config.settings import JournalSettings
+from isthmus.config.model.settings import JournalSettings
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.writer import JournalWriter
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.options import Kafka
 
 CONFIG = """
 bridge.id=away

@@ -16,10 +16,11 @@ from tests.pipeline.bridge import text_message
 from tests.polling import eventually
 from tests.topics import Topic, followed
 
-from isthmus.config.settings import JournalSettings
+from isthmus.config.model.settings import JournalSettings
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.writer import JournalWriter
-from isthmus.kafka import Kafka, create_topics
+from isthmus.kafka.blocking import create_topics
+from isthmus.kafka.options import Kafka
 
 MESSAGES = 20_000
 SESSIONS = 10

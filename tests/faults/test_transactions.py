@@ -24,7 +24,8 @@ from tests.faults.driver import Driver, driver
 from tests.polling import eventually
 from tests.topics import Topic, followed
 
-from isthmus.kafka import Kafka, create_topics
+from isthmus.kafka.blocking import create_topics
+from isthmus.kafka.options import Kafka
 
 CONFIG = """
 bridge.id=acid

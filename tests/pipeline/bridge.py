@@ -9,10 +9,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from isthmus.cli.show import record_of
-from isthmus.config.settings import JournalSettings, KafkaSettings, RoutingSettings, Settings
+from isthmus.config.model.settings import JournalSettings, KafkaSettings, RoutingSettings, Settings
 from isthmus.journal.layout import Entry, Op, Record
 from isthmus.journal.writer import JournalWriter, Position
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.options import Kafka
 from isthmus.message import Body, BodyKind, Header, HeaderValue, Message
 from isthmus.pipeline import measures
 from isthmus.pipeline.prepare import prepare

@@ -14,17 +14,18 @@ from confluent_kafka import Message as KafkaMessage
 from pyspark.sql import SparkSession
 from tests.pipeline.bridge import text_message
 
-from isthmus.config.settings import JournalSettings
+from isthmus.config.model.settings import JournalSettings
 from isthmus.journal.layout import Entry, Op
-from isthmus.journal.places import Places
+from isthmus.journal.partitions import JournalPartitions
 from isthmus.journal.writer import JournalWriter
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.options import Kafka
 from isthmus.ledger.live import live
 from isthmus.message import HeaderValue
 from isthmus.pipeline.clock import Clock
 from isthmus.pipeline.ledger import LedgerPlan, ledger_writer, start_ledger
 
-PLACES = Places(partitions=3, ledger_partitions=1)
+PLACES = JournalPartitions(partitions=3, ledger_partitions=1)
 
 
 class LedgerBridge:

@@ -18,7 +18,7 @@ from isthmus.converters.conversion_headers import conversion_headers
 from isthmus.errors import ConversionFailure
 from isthmus.journal.layout import Entry, Op, Record
 from isthmus.journal.writer import Position
-from isthmus.kafka import create_topics, read_topic
+from isthmus.kafka.blocking import create_topics, read_topic
 from isthmus.pipeline.prepare import prepare
 from isthmus.pipeline.publish import start_router
 from isthmus.routing.counts import BatchCounts

@@ -13,7 +13,8 @@ from confluent_kafka import KafkaException
 
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import Record
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.options import Kafka
 from isthmus.pipeline import exactly_once
 from isthmus.pipeline.exactly_once import Placed, Task, prepare_markers, write_once, write_repeatable
 
@@ -155,7 +156,7 @@ def test_a_batch_without_records_leaves_no_marker(once: Once) -> None:
 DYING = """
 import os, signal, sys
 from isthmus.journal.layout import Record
-from isthmus.kafka import Kafka
+from isthmus.kafka.options import Kafka
 from isthmus.pipeline.exactly_once import Placed, Task, write_once
 
 servers, topic, name, markers = sys.argv[1:]

@@ -9,7 +9,7 @@ import pytest
 
 from isthmus.config import RoutingSettings, Settings, TopicFacts
 from isthmus.errors import HardFailure, Outage
-from isthmus.kafka import Kafka
+from isthmus.kafka.options import Kafka
 from isthmus.pipeline import failure
 from isthmus.pipeline.failure import explain
 from isthmus.pipeline.router import STOP_MARK

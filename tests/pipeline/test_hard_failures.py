@@ -19,7 +19,8 @@ from tests.pipeline.bridge import TestBridge, text_message
 
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.errors import HardFailure
-from isthmus.kafka import Kafka, create_topics, describe
+from isthmus.kafka.blocking import admin_client, create_topics, describe
+from isthmus.kafka.options import Kafka
 from isthmus.pipeline.failure import explain
 from isthmus.pipeline.prepare import prepare
 from isthmus.routing.route import OnError
@@ -100,7 +101,7 @@ def guarded_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
             )
             for right in (AclOperation.DESCRIBE, AclOperation.READ)
         ]
-        admin = kafka.admin()
+        admin = admin_client(kafka)
         for future in admin.create_acls(describing).values():
             future.result()
         yield kafka

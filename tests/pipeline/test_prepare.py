@@ -9,7 +9,7 @@ import pytest
 
 from isthmus.config import JournalSettings, KafkaSettings, RoutingSettings, Settings, TopicFacts
 from isthmus.errors import HardFailure
-from isthmus.kafka import Kafka
+from isthmus.kafka.options import Kafka
 from isthmus.pipeline import prepare as preparing
 from isthmus.pipeline.prepare import EMBEDDED_PARTITIONS, check_topics, prepare
 from isthmus.routing.predicate import parse

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from isthmus.config import Settings, Severity, check, dump, load
-from isthmus.config.keys import all_keys
+from isthmus.config.judgement.keys import all_keys
 from isthmus.errors import ConfigError
 
 KEYS = [key.name.replace("<route>", "x").replace("*", "y") for key in all_keys()]

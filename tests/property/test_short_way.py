@@ -25,10 +25,10 @@ from isthmus.codecs.amqp import (
     Timestamp,
 )
 from isthmus.codecs.jms import to_message
-from isthmus.edges.amqp.arriving import conversion_of, reserved_name
+from isthmus.edges.amqp.server.conversion import conversion_of, reserved_name
 from isthmus.errors import DecodeError
+from isthmus.journal.fast_path import EncodedEntry, FastPath
 from isthmus.journal.layout import Entry, Op, encode
-from isthmus.journal.short_way import Arrival, ShortWay
 
 GOLDEN = Path("tests/golden/amqp")
 SESSION = "session-ü"
@@ -41,9 +41,9 @@ def long_way(data: bytes, target: str) -> Any:
     return message, conversion_of(message, data, as_json=False)
 
 
-def check(data: bytes, target: str = "target") -> Arrival | None:
+def check(data: bytes, target: str = "target") -> EncodedEntry | None:
     """Go both ways. The short one may end in nothing, but never elsewhere."""
-    arrival = ShortWay(target, SESSION).read(data)
+    arrival = FastPath(target, SESSION).read(data)
     if arrival is not None:
         message, conversion = long_way(data, target)
         assert arrival.address == message.address
@@ -117,7 +117,7 @@ def test_the_messages_of_these_tests_take_both_ways() -> None:
     @settings(max_examples=200, database=None, derandomize=True)
     @given(jms_messages())
     def count(message: AmqpMessage) -> None:
-        ways[ShortWay("target", SESSION).read(message.encode()) is not None] += 1
+        ways[FastPath("target", SESSION).read(message.encode()) is not None] += 1
 
     count()
     assert min(ways.values()) >= 20
@@ -163,7 +163,7 @@ LONG = ["id_uuid", "correlation_uuid", "map", "object_serialized", "stream", "te
 
 @pytest.mark.parametrize("name", LONG)
 def test_rare_messages_take_the_long_way(name: str) -> None:
-    assert ShortWay("target", SESSION).read((GOLDEN / f"{name}.amqp").read_bytes()) is None
+    assert FastPath("target", SESSION).read((GOLDEN / f"{name}.amqp").read_bytes()) is None
 
 
 TEXT = AmqpMessage(
@@ -185,12 +185,12 @@ def test_a_message_without_an_address_has_that_of_its_link() -> None:
 @pytest.mark.parametrize("name", ["isthmus.id", "JMSBRIDGE.origin", "jms.types"])
 def test_a_name_of_the_bridge_s_own_is_left_to_the_long_way(name: str) -> None:
     message = msgspec.structs.replace(TEXT, application_properties={name: "forged"})
-    taken = ShortWay("target", SESSION).read(message.encode())
+    taken = FastPath("target", SESSION).read(message.encode())
     assert (taken is None) == (reserved_name(to_message(message.encode())) is not None)
 
 
 def test_a_beginning_that_changes_with_every_message_is_not_kept_for_ever() -> None:
-    way = ShortWay("target", SESSION)
+    way = FastPath("target", SESSION)
     for number in range(10_000):
         annotations = {**TEXT.message_annotations, Symbol("x-opt-delivery-time"): Timestamp(number)}
         assert way.read(msgspec.structs.replace(TEXT, message_annotations=annotations).encode()) is not None
@@ -217,6 +217,6 @@ def test_the_bytes_of_the_next_test_are_a_message_but_for_what_is_wrong_with_the
 )
 def test_what_only_looks_like_a_message_is_left_to_the_long_way(wrong: str) -> None:
     data = bytes.fromhex(TYPED_TEXT + wrong + BODY)
-    assert ShortWay("target", SESSION).read(data) is None
+    assert FastPath("target", SESSION).read(data) is None
     with pytest.raises(DecodeError):
         to_message(data)

@@ -7,7 +7,8 @@ import json
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from isthmus.kafka import BrokersLost, Kafka, LastingAdmin, watching_brokers
+from isthmus.kafka.blocking import BrokersLost, LastingAdmin, watching_brokers
+from isthmus.kafka.options import Kafka
 
 
 def statistics(*sources: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from isthmus.errors import ConfigError
-from isthmus.kafka import Kafka
+from isthmus.kafka.blocking import admin_client
+from isthmus.kafka.options import Kafka
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="{}" password="{}";'
 
@@ -141,7 +142,7 @@ def test_no_option_is_shown_where_a_kafka_is() -> None:
 
 def test_an_option_that_the_client_does_not_take_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match=r"kafka\.\*: .*security\.protocol"):
-        Kafka("127.0.0.1:1", {"security.protocol": "TELEPATHY"}).admin()
+        admin_client(Kafka("127.0.0.1:1", {"security.protocol": "TELEPATHY"}))
 
 
 def test_clients_on_the_loop_need_no_more_than_the_servers() -> None:

@@ -14,7 +14,7 @@ from isthmus.config import Settings, Severity
 from isthmus.errors import ConfigError, HardFailure
 
 if TYPE_CHECKING:
-    from isthmus.kafka import Kafka
+    from isthmus.kafka.options import Kafka
 
 ConfigFile = Annotated[
     Path | None,
@@ -42,7 +42,7 @@ def kafka_folder(settings: Settings) -> Path:
 def connect(settings: Settings) -> Kafka:
     """The bridge's Kafka, which runs already. Raises `HardFailure` when it is embedded and does not."""
     from isthmus.embedded.kafka import find_running
-    from isthmus.kafka import Kafka
+    from isthmus.kafka.options import Kafka
 
     if not settings.kafka.embedded:
         return Kafka(settings.kafka.bootstrap_servers, settings.kafka.client)

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from isthmus import config
 from isthmus.config import KafkaSettings, Problem, Severity, TopicFacts, TopicProbe
-from isthmus.config.problem import printable
+from isthmus.config.syntax.problem import printable
 from isthmus.errors import HardFailure
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", Severity.NOTE: "bold cyan"}
@@ -53,7 +53,7 @@ def _probe(kafka: KafkaSettings) -> TopicProbe:
     def probe(names: Collection[str]) -> Mapping[str, TopicFacts]:
         # Only here: the Kafka client is a big import, and an extra that may not be installed.
         try:
-            from isthmus.kafka import probe as probe_of
+            from isthmus.kafka.blocking import probe as probe_of
         except ImportError as error:
             remedy = "install isthmus[bridge], or check --offline"
             raise HardFailure(f"no Kafka client: {error}", remedy=remedy) from None

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from isthmus.cli.show import as_json, print_record
 from isthmus.codecs.amqp import AmqpMessage, boundaries
-from isthmus.config.problem import printable
+from isthmus.config.syntax.problem import printable
 from isthmus.converters import KafkaRecord, ReceivedRecord, converter
 from isthmus.converters.canonical import encoded
 from isthmus.errors import ConfigError, DecodeError, SoftFailure

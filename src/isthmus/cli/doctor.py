@@ -81,7 +81,8 @@ def _kafka(settings: Settings) -> Finding:
     if _version("confluent-kafka") is None:
         return Finding("kafka", "missing", "there is no client to ask it with")
     from isthmus.embedded.kafka import find_running
-    from isthmus.kafka import Kafka
+    from isthmus.kafka import blocking
+    from isthmus.kafka.options import Kafka
 
     where = settings.kafka.bootstrap_servers
     if settings.kafka.embedded:
@@ -89,7 +90,7 @@ def _kafka(settings: Settings) -> Finding:
         if running is None:
             return Finding("kafka", "ok", "embedded: `isthmus run` starts it")
         where = running
-    answers = Kafka(where, settings.kafka.client).answers()
+    answers = blocking.answers(Kafka(where, settings.kafka.client))
     said = f"{where!r} answers" if answers else f"{where!r} does not answer"
     return Finding("kafka", "ok" if answers else "missing", said.replace("'", ""))
 
@@ -137,7 +138,7 @@ def _ibm_problem(library: str) -> str | None:
 
 
 def _brokers(settings: Settings) -> Iterator[Finding]:
-    from isthmus.edges.amqp.remote.reaching import reach
+    from isthmus.edges.amqp.client.reaching import reach
 
     for name, broker in settings.amqp_brokers.items():
         try:

@@ -24,7 +24,7 @@ def nats_mq(
     file: Annotated[Path, typer.Argument(help="The configuration file of the NATS-MQ bridge.")],
 ) -> None:
     """Print our configuration for one of the NATS-MQ bridge. What has no equal is a comment that says so."""
-    from isthmus.importers.nats_mq import convert
+    from isthmus.connectors.importer import convert
 
     try:
         converted = convert(file.read_text(encoding="utf-8"))

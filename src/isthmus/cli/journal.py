@@ -40,7 +40,7 @@ def journal(
 
     For example [bold]isthmus journal --where 'msg.address==orders && msg.header.amount>100'[/].
     """
-    from isthmus.kafka import read_topic
+    from isthmus.kafka.blocking import read_topic
 
     if live and follow:
         raise typer.BadParameter("what is live can change with every record to come", param_hint="--live")

@@ -25,7 +25,7 @@ def receive(
     json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
 ) -> None:
     """Show the records of a Kafka topic: key, headers with their types, and body."""
-    from isthmus.kafka import read_topic
+    from isthmus.kafka.blocking import read_topic
 
     console = Console(highlight=False, soft_wrap=True)
     records = read_topic(connect(read_settings(file)), topic, from_beginning=not new, follow=follow or new)

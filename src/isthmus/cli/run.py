@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from isthmus.edges.service import EdgeService
     from isthmus.embedded.kafka import EmbeddedKafka
     from isthmus.embedded.nats import EmbeddedNats
-    from isthmus.kafka import Kafka
+    from isthmus.kafka.options import Kafka
     from isthmus.pipeline.run import Pipeline
 
 POLL_S = 0.25
@@ -81,7 +81,7 @@ class _Bridge:
 
     def _start_kafka(self, parts: ExitStack) -> Kafka:
         from isthmus.embedded.kafka import EmbeddedKafka
-        from isthmus.kafka import Kafka
+        from isthmus.kafka.options import Kafka
 
         self._broker = EmbeddedKafka(kafka_folder(self._settings))
         with self._console.status("starting the embedded Kafka"):
@@ -172,7 +172,9 @@ class _Bridge:
         problems = self._pipeline.problems if self._pipeline is not None else {}
         if self._edges is not None:
             problems |= self._edges.problems
-        if not cluster.answers():
+        from isthmus.kafka.blocking import answers
+
+        if not answers(cluster):
             problems["kafka"] = "does not answer"
         return problems
 

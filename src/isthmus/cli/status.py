@@ -16,7 +16,7 @@ from rich.text import Text
 from isthmus.config import Settings
 
 if TYPE_CHECKING:
-    from isthmus.kafka import Kafka
+    from isthmus.kafka.options import Kafka
     from isthmus.telemetry.metrics import RouterMetrics
     from isthmus.telemetry.parts import Reports
 
@@ -94,7 +94,7 @@ class _Panel:
         return Group(head, about, *(each for table in tables for each in (Text(""), table)), Text(""), said)
 
     def _count(self) -> None:
-        from isthmus.kafka import count_records
+        from isthmus.kafka.blocking import count_records
 
         if time.monotonic() - self._counted >= COUNT_EVERY_S:
             topics = {self._settings.journal.topic, *(route.topic for route in self._settings.routes)}

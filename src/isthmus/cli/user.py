@@ -15,7 +15,7 @@ import typer
 from isthmus.errors import ConfigError
 
 if TYPE_CHECKING:
-    from isthmus.edges.amqp.users import User
+    from isthmus.edges.amqp.server.users import User
 
 UsersFile = Annotated[Path, typer.Argument(help="The users file: what amqp.users.file names.")]
 Name = Annotated[str, typer.Argument(help="The user's name.")]
@@ -47,7 +47,7 @@ def add(
     Without either the user may send and receive everywhere; with one of them, only what is given. A server
     reads the file when it starts.
     """
-    from isthmus.edges.amqp.users import ANYTHING, set_user
+    from isthmus.edges.amqp.server.users import ANYTHING, set_user
 
     if certificate and password_stdin:
         raise typer.BadParameter("--certificate is instead of a password")
@@ -65,7 +65,7 @@ def add(
 @users.command("list")
 def list_users(file: UsersFile) -> None:
     """Print every user with what it may do."""
-    from isthmus.edges.amqp.users import Users
+    from isthmus.edges.amqp.server.users import Users
 
     for user in Users.read(file):
         typer.echo(_described(user))
@@ -74,7 +74,7 @@ def list_users(file: UsersFile) -> None:
 @users.command()
 def remove(file: UsersFile, name: Name) -> None:
     """Take a user out of the file."""
-    from isthmus.edges.amqp.users import remove_user
+    from isthmus.edges.amqp.server.users import remove_user
 
     remove_user(file, name)
 

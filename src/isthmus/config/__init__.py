@@ -10,11 +10,10 @@ Every step goes on after a mistake and reports it with its line, so that one loo
 are hidden from the moment that they are read.
 """
 
-from isthmus.config.check import TopicFacts, TopicProbe, check
-from isthmus.config.dump import dump
-from isthmus.config.problem import Problem, Severity
-from isthmus.config.reading import Reading, load, read
-from isthmus.config.settings import (
+from isthmus.config.judgement.check import TopicFacts, TopicProbe, check
+from isthmus.config.judgement.dump import dump
+from isthmus.config.judgement.reading import Reading, load, read
+from isthmus.config.model.settings import (
     JournalSettings,
     KafkaSettings,
     MonitorSettings,
@@ -22,7 +21,8 @@ from isthmus.config.settings import (
     RoutingSettings,
     Settings,
 )
-from isthmus.config.values import available_converters
+from isthmus.config.model.values import available_converters
+from isthmus.config.syntax.problem import Problem, Severity
 
 __all__ = [
     "JournalSettings",

@@ -14,16 +14,17 @@ from functools import partial
 from typing import Literal, Protocol
 
 from isthmus.config import Settings
-from isthmus.config.brokers import AMQP, BrokerSettings
-from isthmus.config.mq import MqIntakeSettings, MqSettings
-from isthmus.config.nats import NatsIntakeSettings
-from isthmus.config.planning import REPLIES, TAG
-from isthmus.edges.amqp.remote import AmqpClient, AmqpDelivery, AmqpIntake
-from isthmus.edges.contract import Delivery, Journal, Letter, Unreachable
+from isthmus.config.model.brokers import AMQP, BrokerSettings
+from isthmus.config.model.mq import MqIntakeSettings, MqSettings
+from isthmus.config.model.nats import NatsIntakeSettings
+from isthmus.config.model.plan import REPLIES, TAG
+from isthmus.connectors.forms import mq_forms, nats_forms, nats_mq
+from isthmus.connectors.replies import replies_of
+from isthmus.edges.amqp.client import AmqpClient, AmqpDelivery, AmqpIntake
+from isthmus.edges.amqp.server.service import AmqpService, largest_message, route_converter
+from isthmus.edges.amqp.server.workers import AmqpWorkers
+from isthmus.edges.contract import Delivery, Journal, OutboundMessage, Unreachable
 from isthmus.edges.dead_letters import EdgeDeadLetters
-from isthmus.edges.forms import mq_forms, nats_forms, nats_mq
-from isthmus.edges.front_door import FrontDoor, largest_message, route_converter
-from isthmus.edges.front_door_workers import FrontDoorWorkers
 from isthmus.edges.journal import EdgeJournal, TaggedJournal
 from isthmus.edges.metered import Handed, MeteredDelivery
 from isthmus.edges.mq.client import MqClient, queue_manager
@@ -35,10 +36,9 @@ from isthmus.edges.nats.intake import StreamIntake, SubjectIntake
 from isthmus.edges.nats.translate import from_nats
 from isthmus.edges.needs import amqp_intakes, outboxes, uses_nats
 from isthmus.edges.outbox import Outbox
-from isthmus.edges.replies import replies_of
 from isthmus.edges.running import Part, run_together
 from isthmus.errors import SoftFailure
-from isthmus.kafka import Kafka
+from isthmus.kafka.options import Kafka
 from isthmus.routing.route import Route
 from isthmus.telemetry.parts import Flow, PartReport
 
@@ -108,7 +108,7 @@ class Assembly:
         kept = settings.mq.reply_queue
         self._replies = replies_of(settings.connectors.values(), kept)
         self._nats = NatsClient(settings.nats, name=settings.bridge_id) if uses_nats(settings) else None
-        self.front_door = self._front_door() if settings.listens_to_amqp else None
+        self.amqp_service = self._amqp_service() if settings.listens_to_amqp else None
         self._amqp_clients: dict[str, AmqpClient] = {}
         """Those of outboxes, by their topics. Intakes see to theirs."""
         self._takings = [*self._intakes()]
@@ -121,8 +121,8 @@ class Assembly:
         parts |= {f"client {name}": client for name, client in self._amqp_clients.items()}
         if self._nats is not None:
             parts["nats"] = _NatsConnection(self._nats)
-        if self.front_door is not None:
-            parts["amqp"] = self.front_door
+        if self.amqp_service is not None:
+            parts["amqp"] = self.amqp_service
         waiting = asyncio.create_task(self._tell_when_ready(ready))
         try:
             await run_together(parts, stop)
@@ -136,8 +136,8 @@ class Assembly:
             await self._journal.close()
 
     async def _tell_when_ready(self, ready: Callable[[], None]) -> None:
-        if self.front_door is not None:
-            await self.front_door.ready.wait()
+        if self.amqp_service is not None:
+            await self.amqp_service.ready.wait()
         for each in self._takings:
             if isinstance(each.part, SubjectIntake | StreamIntake | AmqpIntake):
                 await each.part.ready.wait()
@@ -148,10 +148,10 @@ class Assembly:
 
     # Building
 
-    def _front_door(self) -> FrontDoor | FrontDoorWorkers:
+    def _amqp_service(self) -> AmqpService | AmqpWorkers:
         if self._settings.amqp.workers > 1:
-            return FrontDoorWorkers(self._settings, self._kafka)
-        return FrontDoor(self._settings, self._kafka, self._journal, self._dead_letters)
+            return AmqpWorkers(self._settings, self._kafka)
+        return AmqpService(self._settings, self._kafka, self._journal, self._dead_letters)
 
     def _intakes(self) -> Iterator[_Taking]:
         settings = self._settings
@@ -253,7 +253,7 @@ class Assembly:
         metered = MeteredDelivery(delivery)
         return Outbox(self._kafka, topic, metered, dead_letters=partial(self._bury, topic)), metered
 
-    async def _bury(self, topic: str, letter: Letter, failure: SoftFailure) -> None:
+    async def _bury(self, topic: str, letter: OutboundMessage, failure: SoftFailure) -> None:
         await self._dead_letters.letter(topic, letter, failure)
 
     # Telling: called from other threads, which only look
@@ -286,8 +286,8 @@ class Assembly:
         settings = self._settings
         routes = {route.name: route for route in settings.routes if route.destination is not None}
         found = [self._report(taking, routes.get(taking.name)) for taking in self._takings]
-        if self.front_door is not None:
-            found.append(self.front_door.report())
+        if self.amqp_service is not None:
+            found.append(self.amqp_service.report())
         joined = {report.name for report in found if report.kind == "connector"} | {REPLIES}
         return found + [self._route_report(route) for name, route in routes.items() if name not in joined]
 

@@ -3,8 +3,8 @@
 *Intake* takes messages from a system and puts them into a `Journal`. It acknowledges a message to its system
 only when the journal has it, so that a crash at any point repeats a message and never loses one.
 
-*Delivery* is given `Letter`s from the edge's outbox, in order, and hands them to the system. A letter counts
-as handed over when the system has said so. After a crash letters may come again, with the same id.
+*Delivery* is given `OutboundMessage`s from the edge's outbox, in order, and hands them to the system. One
+counts as delivered when the system has said so. After a crash messages may be redelivered, with the same id.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Journal(Protocol):
         ...
 
 
-class Letter(NamedTuple):
+class OutboundMessage(NamedTuple):
     """A message on its way out: a record of the edge's outbox."""
 
     id: str
@@ -65,7 +65,7 @@ class Letter(NamedTuple):
 class Delivery(Protocol):
     """Hands letters to a system."""
 
-    async def deliver(self, letters: Sequence[Letter]) -> Sequence[SoftFailure | None]:
+    async def deliver(self, letters: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
         """Hand the letters over, in order; returns when the system has every one that it takes.
 
         The answer has, for each letter, None or why this one can never be delivered. Raises `Unreachable`

@@ -18,11 +18,12 @@ from confluent_kafka import Message as Delivered
 
 from isthmus.config import Settings
 from isthmus.converters import ReceivedRecord
-from isthmus.edges.contract import Letter
+from isthmus.edges.contract import OutboundMessage
 from isthmus.errors import EncodeError, HardFailure, SoftFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
-from isthmus.kafka import QUIET, Kafka
+from isthmus.kafka.blocking import QUIET
+from isthmus.kafka.options import Kafka
 from isthmus.message import Message
 from isthmus.routing.route import OnError, Route
 
@@ -48,7 +49,7 @@ class EdgeDeadLetters:
         """Keep a message that an intake cannot take."""
         await self._keep(_record(message), failure, self._policy, message.address)
 
-    async def letter(self, outbox: str, letter: Letter, failure: SoftFailure) -> None:
+    async def letter(self, outbox: str, letter: OutboundMessage, failure: SoftFailure) -> None:
         """Keep a letter that cannot be delivered."""
         route = self._routes.get((outbox, letter.destination))
         headers = [

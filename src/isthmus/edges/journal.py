@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from isthmus.config.settings import JournalSettings
+from isthmus.config.model.settings import JournalSettings
 from isthmus.converters.conversion_headers import conversion_headers
 from isthmus.edges.contract import Journal
 from isthmus.errors import IsthmusError, SoftFailure
 from isthmus.journal import layout
 from isthmus.journal.batches import BatchWriter, Decided
 from isthmus.journal.layout import Entry, Op, Record
-from isthmus.kafka import Kafka
+from isthmus.kafka.options import Kafka
 from isthmus.message import Header
 
 

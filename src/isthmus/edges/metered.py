@@ -7,7 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from isthmus.edges.contract import Delivery, Letter
+from isthmus.edges.contract import Delivery, OutboundMessage
 from isthmus.errors import SoftFailure
 
 
@@ -29,7 +29,7 @@ class MeteredDelivery:
         self.handed: defaultdict[str, Handed] = defaultdict(Handed)
         self._delivery = delivery
 
-    async def deliver(self, letters: Sequence[Letter]) -> Sequence[SoftFailure | None]:
+    async def deliver(self, letters: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
         """As the delivery does."""
         began = time.monotonic()
         answers = await self._delivery.deliver(letters)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from isthmus.config import Settings
-from isthmus.config.brokers import AMQP, BrokerSettings
-from isthmus.config.mq import MqSettings
+from isthmus.config.model.brokers import AMQP, BrokerSettings
+from isthmus.config.model.mq import MqSettings
 
 
 def outboxes(settings: Settings) -> list[str]:

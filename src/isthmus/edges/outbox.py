@@ -1,7 +1,7 @@
 """Reads an edge's outbox and has every letter delivered: at least once, in the order of its partition.
 
-In: the records that the router wrote to ``isthmus.<bridge.id>.outbox.<edge>``. Out: `Letter`s, batch after
-batch, to a `Delivery`. What it guarantees:
+In: the records that the router wrote to ``isthmus.<bridge.id>.outbox.<edge>``. Out: `OutboundMessage`s,
+batch after batch, to a `Delivery`. What it guarantees:
 
 - a letter is settled when it was delivered, or kept as a dead letter because it never can be;
 - what is committed to Kafka is the contiguous prefix of settled letters: after each batch, and when
@@ -25,12 +25,13 @@ from typing import Protocol, TypeVar, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from isthmus.edges.contract import Delivery, Letter, Unreachable
+from isthmus.edges.contract import Delivery, OutboundMessage, Unreachable
 from isthmus.edges.running import end_if_cancelled
 from isthmus.errors import DecodeError, HardFailure, SoftFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import KafkaHeaders, Record
-from isthmus.kafka import QUIET, RECOVERING, BrokersLost, Kafka, abandon, watching_brokers
+from isthmus.kafka.blocking import QUIET, RECOVERING, BrokersLost, abandon, watching_brokers
+from isthmus.kafka.options import Kafka
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ KeepAlive = Callable[[], Awaitable[None]]
 class DeadLetters(Protocol):
     """Where a letter goes that can never be delivered. It is settled once this returns."""
 
-    async def __call__(self, letter: Letter, failure: SoftFailure) -> None:
+    async def __call__(self, letter: OutboundMessage, failure: SoftFailure) -> None:
         """Keep the letter, with what is wrong with it."""
         ...
 
@@ -65,7 +66,7 @@ class OutboxCounts:
     """How long the last batches took to be delivered."""
 
 
-def letter_of(record: Record, position: str) -> Letter:
+def outbound_message(record: Record, position: str) -> OutboundMessage:
     """The letter that an outbox record is; ``position`` is its id if the record has none.
 
     Raises `DecodeError` for a record that does not say where it goes.
@@ -78,7 +79,7 @@ def letter_of(record: Record, position: str) -> Letter:
     ]
     identity = (own.get(layout.STABLE_ID) or b"").decode(errors="replace") or position
     destination = (own.get(DESTINATION) or b"").decode(errors="replace")
-    letter = Letter(identity, destination, Record(record.key, record.value, headers))
+    letter = OutboundMessage(identity, destination, Record(record.key, record.value, headers))
     if not destination:
         raise DecodeError(f"an outbox record without {DESTINATION}")
     return letter
@@ -189,13 +190,13 @@ class Outbox:
             await keep_alive()
             await asyncio.sleep(min(left, POLL_S))
 
-    def _letter(self, message: Message) -> tuple[Letter, SoftFailure | None]:
+    def _letter(self, message: Message) -> tuple[OutboundMessage, SoftFailure | None]:
         record = Record(message.key(), message.value(), cast("KafkaHeaders", message.headers() or []))
         position = layout.stable_id(self._topic, *_place(message))
         try:
-            return letter_of(record, position), None
+            return outbound_message(record, position), None
         except DecodeError as error:
-            return Letter(position, "", record), error
+            return OutboundMessage(position, "", record), error
 
     # In the thread.
 

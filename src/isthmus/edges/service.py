@@ -15,7 +15,7 @@ from isthmus.config import Settings
 from isthmus.edges.assembly import Assembly
 from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import HardFailure, IsthmusError
-from isthmus.kafka import Kafka
+from isthmus.kafka.options import Kafka
 from isthmus.telemetry.parts import PartReport
 
 READY_S = 10.0
@@ -64,7 +64,7 @@ class EdgeService:
     @property
     def amqp_ports(self) -> list[int]:
         """The ports that AMQP clients connect to: without TLS first."""
-        door = None if self._assembly is None else self._assembly.front_door
+        door = None if self._assembly is None else self._assembly.amqp_service
         return [] if door is None else door.ports
 
     def reports(self) -> list[PartReport]:

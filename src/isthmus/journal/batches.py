@@ -18,12 +18,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Self
 
-from isthmus.config.settings import JournalSettings
+from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
 from isthmus.journal.layout import Record
-from isthmus.journal.producer import Batch, LastingProducer
 from isthmus.journal.topic import find_journal
-from isthmus.kafka import BATCH_BYTES, Kafka, largest_batch_bytes
+from isthmus.kafka.options import BATCH_BYTES, Kafka, largest_batch_bytes
+from isthmus.kafka.producer import Batch, ResilientProducer
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class BatchWriter:
         self._topic = journal.topic
         self._places, max_message_bytes = find_journal(kafka, journal)
         max_bytes = largest_batch_bytes(max_message_bytes)
-        self._producer = LastingProducer(kafka, journal.topic, min(BATCH_BYTES, max_bytes))
+        self._producer = ResilientProducer(kafka, journal.topic, min(BATCH_BYTES, max_bytes))
         partitions = range(self._places.session_partitions)
         self._lanes = [_Lane(self._producer, journal.topic, number, max_bytes) for number in partitions]
         self._closed = False
@@ -86,7 +86,7 @@ class BatchWriter:
 class _Lane:
     """The records of one partition: those that gather, and the batch that is under way."""
 
-    def __init__(self, producer: LastingProducer, topic: str, partition: int, max_bytes: int) -> None:
+    def __init__(self, producer: ResilientProducer, topic: str, partition: int, max_bytes: int) -> None:
         self.undecided = 0
         self._producer = producer
         self._topic = topic

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from isthmus.config.settings import JournalSettings
+from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure
-from isthmus.journal.places import Places
-from isthmus.kafka import Kafka, describe
+from isthmus.journal.partitions import JournalPartitions
+from isthmus.kafka.blocking import describe
+from isthmus.kafka.options import Kafka
 
 
 class JournalTopic(NamedTuple):
     """A journal that may be written."""
 
-    places: Places
+    places: JournalPartitions
     max_message_bytes: int | None
     """How large a batch it takes, if that is known."""
 
@@ -26,5 +27,5 @@ def find_journal(kafka: Kafka, journal: JournalSettings) -> JournalTopic:
             f"the journal {journal.topic} {'may not be written' if facts else 'does not exist'}",
             remedy="start the bridge once: it makes its journal; or check journal.topic",
         )
-    places = Places.of(journal.topic, facts.partitions, journal.ledger_partitions)
+    places = JournalPartitions.of(journal.topic, facts.partitions, journal.ledger_partitions)
     return JournalTopic(places, facts.max_message_bytes)

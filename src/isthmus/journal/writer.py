@@ -17,12 +17,13 @@ from typing import NamedTuple, Self
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import Message as Delivered
 
-from isthmus.config.settings import JournalSettings
+from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry
 from isthmus.journal.topic import find_journal
-from isthmus.kafka import QUIET, Kafka, batch_options
+from isthmus.kafka.blocking import QUIET, batch_options
+from isthmus.kafka.options import Kafka
 
 _LOOK_S = 0.1
 

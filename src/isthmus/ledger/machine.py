@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from isthmus.errors import HardFailure
-from isthmus.journal.places import Places
+from isthmus.journal.partitions import JournalPartitions
 from isthmus.ledger import messages, transactions
 from isthmus.ledger.events import CLOCK, Event, Update, message_key, pack
 from isthmus.ledger.messages import Messages
@@ -37,7 +37,7 @@ class Summary(msgspec.Struct, array_like=True):
 _decoder = msgspec.msgpack.Decoder(Summary)
 
 
-def shard_of(event: Event, places: Places) -> int | None:
+def shard_of(event: Event, places: JournalPartitions) -> int | None:
     """The shard that an event belongs to; None for a transaction in a partition that is the ledger's."""
     if event.op not in OF_PARTITION:
         return places.shard_of_message(message_key(event.key))
@@ -52,7 +52,7 @@ class Shard:
         number: int,
         saved: bytes | None,
         chunks: Chunks,
-        places: Places,
+        places: JournalPartitions,
         *,
         now_ms: int,
         timeout_ms: int,

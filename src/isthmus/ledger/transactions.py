@@ -22,7 +22,7 @@ import msgspec
 
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import Op
-from isthmus.journal.places import Places
+from isthmus.journal.partitions import JournalPartitions
 from isthmus.ledger import pages
 from isthmus.ledger.events import CHUNK_BYTES, PER_UPDATE_BYTES, SEPARATOR, Event, Update
 from isthmus.ledger.pages import Held, Pages
@@ -81,7 +81,7 @@ class Transactions:
         partition: int,
         summary: Summary,
         chunks: Chunks,
-        places: Places,
+        places: JournalPartitions,
         *,
         now_ms: int,
         timeout_ms: int,

@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from confluent_kafka import Producer
 
-from isthmus.kafka import QUIET, BrokersLost, Kafka, create_topics, watching_brokers
+from isthmus.kafka.blocking import QUIET, BrokersLost, create_topics, watching_brokers
+from isthmus.kafka.options import Kafka
 
 LONGEST_TICK_S, SHORTEST_TICK_S = 15.0, 0.5
 TICKS_A_TIMEOUT = 20

@@ -24,7 +24,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import Record
-from isthmus.kafka import QUIET, Kafka, batch_options, create_topics, describe
+from isthmus.kafka.blocking import QUIET, batch_options, create_topics, describe
+from isthmus.kafka.options import Kafka
 
 TIMEOUT_S = 60.0
 """How long Kafka may take to begin or end a transaction."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 
-from isthmus.config.settings import Settings
+from isthmus.config.model.settings import Settings
 from isthmus.errors import HardFailure, Outage
-from isthmus.kafka import Kafka, describe
+from isthmus.kafka.blocking import describe
+from isthmus.kafka.options import Kafka
 from isthmus.pipeline.prepare import check_topics
 from isthmus.pipeline.router import STOP_MARK, TOPIC_MARK
 

@@ -27,8 +27,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from isthmus.errors import HardFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Op
-from isthmus.journal.places import Places
-from isthmus.kafka import Kafka
+from isthmus.journal.partitions import JournalPartitions
+from isthmus.kafka.options import Kafka
 from isthmus.ledger.events import CLOCK, PLAIN_FORM
 from isthmus.ledger.transactions import OUTCOMES, RECORDS
 from isthmus.pipeline.clock import prepare_clock
@@ -61,7 +61,7 @@ class LedgerPlan:
 
     bridge_id: str
     journal_topic: str
-    places: Places
+    places: JournalPartitions
     timeout_ms: int
     """After so long without outcome a transaction is rolled back."""
     interval_ms: int = 100

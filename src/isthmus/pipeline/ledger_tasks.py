@@ -28,8 +28,8 @@ from pyspark.sql.streaming.stateful_processor import (
 
 from isthmus.journal import layout
 from isthmus.journal.layout import Op, Record
-from isthmus.journal.places import Places
-from isthmus.kafka import Kafka
+from isthmus.journal.partitions import JournalPartitions
+from isthmus.kafka.options import Kafka
 from isthmus.ledger.events import (
     CHUNK_BYTES,
     EVERYWHERE,
@@ -57,7 +57,7 @@ SHARD_CHUNK = "shard int, chunk binary"
 class Packer:
     """Packs rows of the journal into chunks of events, in order, for the shards they belong to."""
 
-    places: Places
+    places: JournalPartitions
     keys: tuple[int, ...]
     """The grouping key of each shard."""
 
@@ -136,7 +136,7 @@ class SparkChunks:
 class LedgerProcessor(StatefulProcessor):
     """Runs the shards of `isthmus.ledger.machine`; the grouping key is one of ``keys``."""
 
-    def __init__(self, places: Places, keys: Sequence[int], timeout_ms: int) -> None:
+    def __init__(self, places: JournalPartitions, keys: Sequence[int], timeout_ms: int) -> None:
         self._places = places
         self._numbers = {key: number for number, key in enumerate(keys)}
         self._timeout_ms = timeout_ms
@@ -196,7 +196,7 @@ class UpdateWriter:
 
     kafka: Kafka
     journal: str
-    places: Places
+    places: JournalPartitions
     name: str
     query_id: str
     markers: str

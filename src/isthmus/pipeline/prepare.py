@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from isthmus.config.check import TopicFacts
-from isthmus.config.settings import Settings
+from isthmus.config.judgement.check import TopicFacts
+from isthmus.config.model.settings import Settings
 from isthmus.embedded.kafka import MAX_MESSAGE_BYTES
 from isthmus.errors import HardFailure
-from isthmus.journal.places import Places
-from isthmus.kafka import Kafka, create_topics, describe, topic_names
+from isthmus.journal.partitions import JournalPartitions
+from isthmus.kafka.blocking import create_topics, describe, topic_names
+from isthmus.kafka.options import Kafka
 from isthmus.pipeline.ledger import LedgerPlan
 from isthmus.routing.plan import RoutingPlan
 
@@ -95,7 +96,7 @@ def prepare_ledger(settings: Settings, kafka: Kafka) -> LedgerPlan:
     return LedgerPlan(
         bridge_id=settings.bridge_id,
         journal_topic=journal.topic,
-        places=Places.of(journal.topic, facts.partitions, journal.ledger_partitions),
+        places=JournalPartitions.of(journal.topic, facts.partitions, journal.ledger_partitions),
         timeout_ms=round(journal.transaction_timeout_s * 1000),
     )
 

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from isthmus.config.settings import PipelineSettings
-from isthmus.kafka import Kafka
+from isthmus.config.model.settings import PipelineSettings
+from isthmus.kafka.options import Kafka
 from isthmus.pipeline.router import route
 from isthmus.routing.plan import RoutingPlan
 

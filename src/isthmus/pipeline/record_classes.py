@@ -15,12 +15,13 @@ from pathlib import Path
 from pyspark import SparkContext
 from rich.console import Console
 
-from isthmus.config.settings import KafkaSettings, PipelineSettings, Settings
+from isthmus.config.model.settings import KafkaSettings, PipelineSettings, Settings
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.errors import HardFailure, IsthmusError
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.writer import JournalWriter
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.options import Kafka
 from isthmus.message import Body, BodyKind, Message
 from isthmus.pipeline.run import Pipeline
 from isthmus.pipeline.session import class_archive

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from isthmus.config.settings import LEDGER, ROUTER, Settings
+from isthmus.config.model.settings import LEDGER, ROUTER, Settings
 from isthmus.errors import HardFailure
-from isthmus.kafka import Kafka
+from isthmus.kafka.options import Kafka
 from isthmus.pipeline import measures
 from isthmus.pipeline.clock import Clock
 from isthmus.pipeline.failure import explain, topic_in_question

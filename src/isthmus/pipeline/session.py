@@ -18,7 +18,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from isthmus.config.settings import PipelineSettings
+from isthmus.config.model.settings import PipelineSettings
 from isthmus.embedded import jars
 from isthmus.embedded.class_archive import ClassArchive
 from isthmus.embedded.java import java_command

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 import pytest
 from tests.edges.amqp.door import Door
 
-from isthmus.config.settings import JournalSettings
-from isthmus.edges.amqp.addresses import KafkaAddresses
+from isthmus.config.model.settings import JournalSettings
+from isthmus.edges.amqp.server.addresses import KafkaAddresses
 from isthmus.edges.journal import EdgeJournal
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Record
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.options import Kafka
 
 
 class KafkaDoor(Door):

@@ -7,11 +7,11 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Self, TypeVar
 
-from isthmus.edges.amqp.addresses import AddressBook
-from isthmus.edges.amqp.ports import BatchJournal, Outlets
-from isthmus.edges.amqp.server import AmqpServer
-from isthmus.edges.amqp.settings import AmqpSettings, AmqpsSettings
-from isthmus.edges.amqp.users import Users
+from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
+from isthmus.edges.amqp.server.addresses import AddressBook
+from isthmus.edges.amqp.server.contract import BatchJournal, OutgoingLinks
+from isthmus.edges.amqp.server.server import AmqpServer
+from isthmus.edges.amqp.server.users import Users
 from isthmus.errors import IsthmusError
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
@@ -85,7 +85,7 @@ class Door:
         addresses: AddressBook | None = None,
         amqps: AmqpsSettings | None = None,
         users: Users | None = None,
-        outlets: Outlets | None = None,
+        outlets: OutgoingLinks | None = None,
         max_message_size: int = 1_000_000,
         **settings: Any,
     ) -> None:

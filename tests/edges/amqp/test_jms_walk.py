@@ -16,7 +16,7 @@ from tests.edges.amqp.topics import new_topic, receiving_door
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import converter
 from isthmus.journal.layout import Entry
-from isthmus.kafka import QUIET
+from isthmus.kafka.blocking import QUIET
 
 HEADERS = [
     "mode not",

@@ -15,9 +15,9 @@ from proton.utils import BlockingConnection, LinkDetached  # noqa: E402
 from tests.edges.amqp.proton_queue import Queue, take  # noqa: E402
 from tests.edges.amqp.topics import new_topic, publish, receiving_door  # noqa: E402
 
-from isthmus.edges.amqp.receivers import group, share  # noqa: E402
+from isthmus.edges.amqp.server.receivers import group, share  # noqa: E402
 from isthmus.embedded.kafka import EmbeddedKafka  # noqa: E402
-from isthmus.kafka import BrokersLost  # noqa: E402
+from isthmus.kafka.blocking import BrokersLost  # noqa: E402
 
 
 @pytest.mark.parametrize("kind", ["group", "queue"])

@@ -17,7 +17,7 @@ from tests.edges.amqp.topics import answer, new_topic, publish, receiving_door  
 from tests.polling import eventually  # noqa: E402
 
 from isthmus.embedded.kafka import EmbeddedKafka  # noqa: E402
-from isthmus.kafka import QUIET  # noqa: E402
+from isthmus.kafka.blocking import QUIET  # noqa: E402
 
 LOCK_S = 2.0
 

@@ -14,7 +14,6 @@ from tests.edges.amqp.door import Door  # noqa: E402
 from tests.edges.amqp.wire import Wire, message  # noqa: E402
 from tests.polling import eventually  # noqa: E402
 
-from isthmus.edges.amqp.ports import Client, ReceiverRequest, Refused  # noqa: E402
 from isthmus.edges.amqp.protocol import Closed, Delivery, Link, LinkAttached  # noqa: E402
 from isthmus.edges.amqp.protocol.terms import (  # noqa: E402
     Accepted,
@@ -23,6 +22,7 @@ from isthmus.edges.amqp.protocol.terms import (  # noqa: E402
     Target,
     TransactionalState,
 )
+from isthmus.edges.amqp.server.contract import Client, ReceiverRequest, Refused  # noqa: E402
 
 
 class Numbers:

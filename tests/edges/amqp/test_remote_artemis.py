@@ -22,16 +22,17 @@ from tests.edges.amqp.certificates import make_certificates  # noqa: E402
 from tests.edges.amqp.door import MemoryJournal  # noqa: E402
 from tests.edges.asynchronous import eventually, running  # noqa: E402
 
-from isthmus.config.brokers import BrokerSettings  # noqa: E402
+from isthmus.config.model.brokers import BrokerSettings  # noqa: E402
 from isthmus.converters import converter  # noqa: E402
-from isthmus.edges.amqp.remote import AmqpClient, AmqpDelivery, AmqpIntake  # noqa: E402
-from isthmus.edges.contract import Letter  # noqa: E402
+from isthmus.edges.amqp.client import AmqpClient, AmqpDelivery, AmqpIntake  # noqa: E402
+from isthmus.edges.contract import OutboundMessage  # noqa: E402
 from isthmus.edges.outbox import DESTINATION, Outbox  # noqa: E402
 from isthmus.embedded.ports import free_port  # noqa: E402
 from isthmus.errors import SoftFailure  # noqa: E402
 from isthmus.journal import layout  # noqa: E402
 from isthmus.journal.layout import Record  # noqa: E402
-from isthmus.kafka import Kafka, create_topics  # noqa: E402
+from isthmus.kafka.blocking import create_topics  # noqa: E402
+from isthmus.kafka.options import Kafka  # noqa: E402
 from isthmus.message import Message  # noqa: E402
 from isthmus.testing.artemis import Artemis  # noqa: E402
 
@@ -116,7 +117,7 @@ def client(url: str, **settings: Any) -> AmqpClient:
     return AmqpClient(BrokerSettings.model_validate(given), name="main", container_id="isthmus.test.main")
 
 
-async def never(message: Message | Letter, failure: SoftFailure) -> None:
+async def never(message: Message | OutboundMessage, failure: SoftFailure) -> None:
     raise AssertionError(f"{message} is a dead letter: {failure}")
 
 
@@ -178,8 +179,8 @@ def test_a_durable_subscription_has_what_was_published_while_the_bridge_was_away
     asyncio.run(scenario(["meanwhile", "last"]))
 
 
-def letter(number: int, destination: str) -> Letter:
-    return Letter(f"{destination}:0:{number}", destination, Record(None, b"%d" % number, ()))
+def letter(number: int, destination: str) -> OutboundMessage:
+    return OutboundMessage(f"{destination}:0:{number}", destination, Record(None, b"%d" % number, ()))
 
 
 def test_artemis_drops_letters_that_come_twice(broker: Broker) -> None:
@@ -249,7 +250,7 @@ def test_a_request_is_answered_on_the_requesters_temporary_queue(broker: Broker)
             await eventually(lambda: connecting.connected)
             delivery = AmqpDelivery(connecting, lambda _: converter("jms"))
             record = Record(None, b"answer", layout.encode_headers(headers))
-            assert await delivery.deliver([Letter(f"{queue}:0:0", "*", record)]) == [None]
+            assert await delivery.deliver([OutboundMessage(f"{queue}:0:0", "*", record)]) == [None]
 
     asked = threading.Event()
     responder = threading.Thread(target=asyncio.run, args=(answer(),))

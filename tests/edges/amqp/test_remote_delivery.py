@@ -14,11 +14,11 @@ proton = pytest.importorskip("proton", reason="python-qpid-proton is not install
 from tests.edges.amqp.broker import Broker, modifying, rejecting, releasing  # noqa: E402
 from tests.edges.asynchronous import eventually, running  # noqa: E402
 
-from isthmus.config.brokers import BrokerSettings  # noqa: E402
+from isthmus.config.model.brokers import BrokerSettings  # noqa: E402
 from isthmus.converters import converter  # noqa: E402
-from isthmus.edges.amqp.remote import AmqpClient, AmqpDelivery  # noqa: E402
-from isthmus.edges.amqp.remote import delivery as remote_delivery  # noqa: E402
-from isthmus.edges.contract import Letter, Unreachable  # noqa: E402
+from isthmus.edges.amqp.client import AmqpClient, AmqpDelivery  # noqa: E402
+from isthmus.edges.amqp.client import delivery as remote_delivery  # noqa: E402
+from isthmus.edges.contract import OutboundMessage, Unreachable  # noqa: E402
 from isthmus.journal import layout  # noqa: E402
 from isthmus.journal.layout import Record  # noqa: E402
 from isthmus.message import Header, HeaderType  # noqa: E402
@@ -39,9 +39,9 @@ async def delivering(url: str, convert: str = "jms", **settings: Any) -> AsyncIt
         yield AmqpDelivery(client, lambda _: converter(convert))
 
 
-def letter(number: int, destination: str = "orders", **headers: Header) -> Letter:
+def letter(number: int, destination: str = "orders", **headers: Header) -> OutboundMessage:
     record = Record(b"k", b"%d" % number, layout.encode_headers(headers))
-    return Letter(f"journal:0:{number}", destination, record)
+    return OutboundMessage(f"journal:0:{number}", destination, record)
 
 
 def test_letters_arrive_in_order_with_their_headers_and_their_types(broker: Broker) -> None:
@@ -86,7 +86,7 @@ def test_a_raw_letter_keeps_all_its_sections_and_types(broker: Broker) -> None:
 
     async def scenario() -> None:
         async with delivering(broker.url, "raw", delivery="plain") as delivery:
-            raw = Letter("journal:0:0", "topic://news", Record(None, bytes(sent.encode()), ()))
+            raw = OutboundMessage("journal:0:0", "topic://news", Record(None, bytes(sent.encode()), ()))
             assert await delivery.deliver([raw]) == [None]
 
     asyncio.run(scenario())
@@ -114,7 +114,7 @@ def test_a_large_letter_travels_in_many_frames(broker: Broker) -> None:
 
     async def scenario() -> None:
         async with delivering(broker.url) as delivery:
-            large = Letter("journal:0:0", "orders", Record(None, body, ()))
+            large = OutboundMessage("journal:0:0", "orders", Record(None, body, ()))
             assert await delivery.deliver([large]) == [None]
 
     asyncio.run(scenario())
@@ -179,7 +179,7 @@ def test_a_letter_that_is_released_again_and_again_is_refused(
     asyncio.run(scenario())
 
 
-async def _until_answered(delivery: AmqpDelivery, letters: list[Letter]) -> Any:
+async def _until_answered(delivery: AmqpDelivery, letters: list[OutboundMessage]) -> Any:
     while True:
         try:
             return await asyncio.wait_for(delivery.deliver(letters), 10)

@@ -16,9 +16,9 @@ from tests.edges.amqp.door import MemoryJournal  # noqa: E402
 from tests.edges.asynchronous import eventually, running  # noqa: E402
 from tests.polling import eventually as eventually_sync  # noqa: E402
 
-from isthmus.config.brokers import BrokerSettings  # noqa: E402
-from isthmus.edges.amqp.remote import AmqpClient, AmqpIntake  # noqa: E402
-from isthmus.edges.amqp.remote import intake as remote_intake  # noqa: E402
+from isthmus.config.model.brokers import BrokerSettings  # noqa: E402
+from isthmus.edges.amqp.client import AmqpClient, AmqpIntake  # noqa: E402
+from isthmus.edges.amqp.client import intake as remote_intake  # noqa: E402
 from isthmus.errors import HardFailure, SoftFailure  # noqa: E402
 from isthmus.message import Message  # noqa: E402
 
@@ -29,7 +29,7 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-class Taken:
+class PolledRecord:
     """An intake, its journal and its dead letters."""
 
     def __init__(self, url: str, addresses: str = "orders", **settings: Any) -> None:
@@ -51,8 +51,8 @@ class Taken:
 
 
 @asynccontextmanager
-async def taking(url: str, addresses: str = "orders", **settings: Any) -> AsyncIterator[Taken]:
-    taken = Taken(url, addresses, **settings)
+async def taking(url: str, addresses: str = "orders", **settings: Any) -> AsyncIterator[PolledRecord]:
+    taken = PolledRecord(url, addresses, **settings)
     async with running(taken.intake):
         yield taken
 
@@ -233,7 +233,7 @@ def test_a_journal_that_refuses_ends_the_intake_and_the_message_stays_with_the_b
     broker.put("orders", *numbered(1))
 
     async def scenario() -> None:
-        taken = Taken(broker.url)
+        taken = PolledRecord(broker.url)
         taken.journal.refuses = HardFailure("no room", remedy="none")
         with pytest.raises(HardFailure, match="no room"):
             await asyncio.wait_for(taken.intake.run(), 10)

@@ -13,14 +13,15 @@ from tests.edges.amqp.broker import Broker  # noqa: E402
 from tests.edges.asynchronous import eventually, running  # noqa: E402
 
 from isthmus.config import JournalSettings  # noqa: E402
-from isthmus.config.brokers import BrokerSettings  # noqa: E402
-from isthmus.edges.amqp.remote import AmqpClient, AmqpIntake  # noqa: E402
+from isthmus.config.model.brokers import BrokerSettings  # noqa: E402
+from isthmus.edges.amqp.client import AmqpClient, AmqpIntake  # noqa: E402
 from isthmus.edges.journal import EdgeJournal  # noqa: E402
 from isthmus.embedded.kafka import EmbeddedKafka  # noqa: E402
 from isthmus.errors import SoftFailure  # noqa: E402
 from isthmus.journal import layout  # noqa: E402
 from isthmus.journal.layout import Record  # noqa: E402
-from isthmus.kafka import Kafka, create_topics, read_topic  # noqa: E402
+from isthmus.kafka.blocking import create_topics, read_topic  # noqa: E402
+from isthmus.kafka.options import Kafka  # noqa: E402
 from isthmus.message import Message  # noqa: E402
 
 CREDIT = 10

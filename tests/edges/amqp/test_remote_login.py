@@ -12,12 +12,12 @@ from tests.edges.amqp.certificates import make_certificates
 from tests.edges.amqp.door import Door
 from tests.edges.asynchronous import eventually, running
 
-from isthmus.config.brokers import BrokerSettings
-from isthmus.edges.amqp.remote import AmqpClient
-from isthmus.edges.amqp.remote.connecting import mechanisms
-from isthmus.edges.amqp.remote.reaching import reach
-from isthmus.edges.amqp.settings import AmqpsSettings
-from isthmus.edges.amqp.users import Users, set_user
+from isthmus.config.model.amqp import AmqpsSettings
+from isthmus.config.model.brokers import BrokerSettings
+from isthmus.edges.amqp.client import AmqpClient
+from isthmus.edges.amqp.client.connecting import mechanisms
+from isthmus.edges.amqp.client.reaching import reach
+from isthmus.edges.amqp.server.users import Users, set_user
 from isthmus.edges.contract import Unreachable
 from isthmus.errors import HardFailure
 
@@ -60,8 +60,8 @@ def who_came(door: Door, url: str, **settings: Any) -> tuple[str, str]:
         async with running(connecting):
             await eventually(lambda: connecting.connected)
             await eventually(lambda: door.server.connections == 1)
-            [visitor] = door.server._visitors
-            came.append(visitor.client.identity)
+            [connection] = door.server._connections
+            came.append(connection.client.identity)
 
     came: list[Any] = []
     asyncio.run(scenario())

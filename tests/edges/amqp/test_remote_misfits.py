@@ -11,8 +11,9 @@ import pytest
 from tests.edges.asynchronous import eventually, running
 
 from isthmus.codecs.amqp import Symbol
-from isthmus.config.brokers import BrokerSettings
+from isthmus.config.model.brokers import BrokerSettings
 from isthmus.converters import converter
+from isthmus.edges.amqp.client import AmqpClient, AmqpDelivery
 from isthmus.edges.amqp.protocol import (
     Connection,
     Delivery,
@@ -26,8 +27,7 @@ from isthmus.edges.amqp.protocol import (
     SessionBegun,
 )
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error
-from isthmus.edges.amqp.remote import AmqpClient, AmqpDelivery
-from isthmus.edges.contract import Letter, Unreachable
+from isthmus.edges.contract import OutboundMessage, Unreachable
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import Record
 
@@ -67,8 +67,8 @@ def accept(event: LinkAttached) -> None:
     event.link.grant(10)
 
 
-def letters(count: int) -> list[Letter]:
-    return [Letter(f"j:0:{n}", "orders", Record(None, b"x", ())) for n in range(count)]
+def letters(count: int) -> list[OutboundMessage]:
+    return [OutboundMessage(f"j:0:{n}", "orders", Record(None, b"x", ())) for n in range(count)]
 
 
 def test_an_open_that_says_that_it_fails_is_a_refusal() -> None:
@@ -143,7 +143,7 @@ def test_a_message_that_the_broker_finds_too_large_is_refused_and_those_behind_i
         async with misfit(odd) as client, running(client):
             await eventually(lambda: client.connected)
             delivery = AmqpDelivery(client, lambda _: converter("jms"))
-            large, small = Letter("j:0:9", "orders", Record(None, b"large", ())), letters(2)
+            large, small = OutboundMessage("j:0:9", "orders", Record(None, b"large", ())), letters(2)
             batch = [small[0], large, small[1]]
             with pytest.raises(Unreachable):
                 await delivery.deliver(batch)

@@ -9,10 +9,10 @@ from tests.edges.amqp.door import Door
 from tests.edges.amqp.wire import Wire, message
 from tests.polling import eventually
 
+from isthmus.config.model.amqp import AmqpsSettings
 from isthmus.edges.amqp.protocol import Closed, LinkDetached, SaslClient
 from isthmus.edges.amqp.protocol.terms import Error, Rejected, Source, Target
-from isthmus.edges.amqp.settings import AmqpsSettings
-from isthmus.edges.amqp.users import Users, set_user
+from isthmus.edges.amqp.server.users import Users, set_user
 from isthmus.errors import ConfigError
 
 

@@ -102,8 +102,8 @@ def test_a_relay_to_ever_new_addresses_remembers_only_some(
     for number in range(20):
         sender.send(Message(str(number), address=f"topic-{number}"))
     assert [entry.message.address for entry in door.memory.entries] == [f"topic-{n}" for n in range(20)]
-    [visitor] = door.server._visitors
-    [link] = [link for session in visitor.engine.sessions.values() for link in session.links.values()]
+    [connection] = door.server._connections
+    [link] = [link for session in connection.engine.sessions.values() for link in session.links.values()]
     assert 1 <= len(link.context._checked) <= 3
 
 

@@ -16,14 +16,15 @@ from tests.edges.amqp.wire import Wire, message
 from tests.polling import eventually
 
 from isthmus.config import Settings
-from isthmus.config.amqp import AmqpSettings
-from isthmus.config.settings import KafkaSettings
-from isthmus.edges import front_door_workers
-from isthmus.edges.front_door_workers import FrontDoorWorkers
+from isthmus.config.model.amqp import AmqpSettings
+from isthmus.config.model.settings import KafkaSettings
+from isthmus.edges.amqp.server import workers
+from isthmus.edges.amqp.server.workers import AmqpWorkers
 from isthmus.edges.service import EdgeService
 from isthmus.journal import layout
 from isthmus.journal.layout import Record
-from isthmus.kafka import Kafka, read_topic
+from isthmus.kafka.blocking import read_topic
+from isthmus.kafka.options import Kafka
 from isthmus.pipeline.prepare import make_own_topics
 from isthmus.telemetry.parts import Flow
 
@@ -46,10 +47,10 @@ class Bridge:
         self.service = EdgeService(self.settings, self.kafka)
 
     @property
-    def workers(self) -> FrontDoorWorkers:
+    def workers(self) -> AmqpWorkers:
         assert self.service._assembly is not None
-        assert isinstance(self.service._assembly.front_door, FrontDoorWorkers)
-        return self.service._assembly.front_door
+        assert isinstance(self.service._assembly.amqp_service, AmqpWorkers)
+        return self.service._assembly.amqp_service
 
     @property
     def port(self) -> int:
@@ -79,7 +80,7 @@ def bridge(kafka_servers: str) -> Iterator[Bridge]:
 def _is_worker(pid: int) -> bool:
     """Not just whether there is such a process: another may have been given the number."""
     try:
-        return b"front_door_worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"isthmus.edges.amqp.server.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -139,7 +140,7 @@ def test_a_worker_that_nobody_waits_for_any_more_is_not_left_behind() -> None:
         pipe = asyncio.subprocess.PIPE
         sleeping = (sys.executable, "-c", "import time; time.sleep(60)")
         process = await asyncio.create_subprocess_exec(*sleeping, stdin=pipe, stdout=pipe)
-        ending = asyncio.create_task(front_door_workers._end(process))
+        ending = asyncio.create_task(workers._end(process))
         await asyncio.sleep(0.1)
         ending.cancel()
         with pytest.raises(asyncio.CancelledError):

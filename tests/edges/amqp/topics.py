@@ -10,9 +10,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.edges.amqp.conftest import KafkaDoor
 
 from isthmus.converters import MessageConverter, converter
-from isthmus.edges.amqp.receivers import KafkaOutlets
-from isthmus.edges.amqp.receivers.outlet import Undeliverable, skip
-from isthmus.kafka import QUIET, Kafka, create_topics
+from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
+from isthmus.edges.amqp.server.receivers.outgoing_link import Undeliverable, skip
+from isthmus.kafka.blocking import QUIET, create_topics
+from isthmus.kafka.options import Kafka
 
 
 def new_topic(servers: str, partitions: int = 1) -> str:
@@ -53,7 +54,7 @@ def receiving_door(
 ) -> Iterator[KafkaDoor]:
     made = converter(convert) if isinstance(convert, str) else convert
     temporary_topic = new_topic(servers, 2)
-    outlets = KafkaOutlets(
+    outlets = KafkaOutgoingLinks(
         Kafka(servers),
         lambda _: made,
         temporary_topic=temporary_topic,

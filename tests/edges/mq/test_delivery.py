@@ -11,7 +11,7 @@ import pytest
 from tests.edges.mq.backends import Backend
 
 from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, PropertyType
-from isthmus.edges.contract import Letter, Unreachable
+from isthmus.edges.contract import OutboundMessage, Unreachable
 from isthmus.edges.mq import reasons
 from isthmus.edges.mq.delivery import MqDelivery, body_form, bridge_form, msg_id
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage, Property
@@ -24,12 +24,12 @@ from isthmus.message import Header, HeaderType
 Connect = Callable[[], Connection]
 
 
-def letter(destination: str, value: bytes | None, id: str = "j:0:1", **headers: Header) -> Letter:
-    return Letter(id, destination, Record(None, value, layout.encode_headers(headers)))
+def letter(destination: str, value: bytes | None, id: str = "j:0:1", **headers: Header) -> OutboundMessage:
+    return OutboundMessage(id, destination, Record(None, value, layout.encode_headers(headers)))
 
 
 def deliver(
-    backend: Backend, *letters: Letter, times: int = 1, **options: Any
+    backend: Backend, *letters: OutboundMessage, times: int = 1, **options: Any
 ) -> Sequence[SoftFailure | None]:
     async def run() -> Sequence[SoftFailure | None]:
         delivery = MqDelivery(backend.queue_manager, max_backoff_s=0.2, **options)

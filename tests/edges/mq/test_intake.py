@@ -12,7 +12,7 @@ import pytest
 from tests.edges.mq.backends import Backend
 from tests.edges.mq.journals import DeadLetterBox, MemoryJournal, until
 
-from isthmus.config.mq import MqIntakeSettings
+from isthmus.config.model.mq import MqIntakeSettings
 from isthmus.edges.mq import reasons
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage
 from isthmus.edges.mq.intake import MqIntake
@@ -23,7 +23,7 @@ from isthmus.journal.layout import Entry, Op
 Connect = Callable[[], Connection]
 
 
-class Taking:
+class InFlight:
     """An intake that runs, and what it has taken."""
 
     def __init__(self, backend: Backend, **settings: Any) -> None:
@@ -47,8 +47,8 @@ class Taking:
 
 
 @asynccontextmanager
-async def taking(backend: Backend, **settings: Any) -> AsyncIterator[Taking]:
-    made = Taking(backend, **settings)
+async def taking(backend: Backend, **settings: Any) -> AsyncIterator[InFlight]:
+    made = InFlight(backend, **settings)
     made.task = asyncio.create_task(made.intake.run())
     try:
         yield made
@@ -98,7 +98,7 @@ def test_a_message_is_the_queue_s_until_the_journal_has_it(backend: Backend, con
     put(connect(), queue, b"x")
 
     async def run() -> None:
-        made = Taking(backend, queue=queue)
+        made = InFlight(backend, queue=queue)
         made.journal.open.clear()
         made.task = asyncio.create_task(made.intake.run())
         await until(lambda: made.intake.client.connected)
@@ -192,7 +192,7 @@ def test_a_message_that_can_never_be_written_is_a_dead_letter_at_once(
     put(connect(), queue, b"1", b"bad", b"2")
 
     async def run() -> None:
-        made = Taking(backend, queue=queue)
+        made = InFlight(backend, queue=queue)
         made.journal.refuse = _bad(EncodeError("no"))
         made.task = asyncio.create_task(made.intake.run())
         await until(lambda: made.intake.traffic.messages == 3)
@@ -211,7 +211,7 @@ def test_a_message_that_fails_too_often_is_set_aside_and_the_others_go_on(
     put(connect(), queue, b"1", b"bad", b"2")
 
     async def run() -> None:
-        made = Taking(backend, queue=queue, backout_threshold=3)
+        made = InFlight(backend, queue=queue, backout_threshold=3)
         made.journal.refuse = _bad(HardFailure("too large", remedy="none"))
         made.task = asyncio.create_task(made.intake.run())
         await until(lambda: made.dead.letters)
@@ -234,7 +234,7 @@ def test_the_queue_s_own_threshold_and_backout_queue_count(backend: Backend, con
     put(connect(), queue, b"bad", b"good")
 
     async def run() -> None:
-        made = Taking(backend, queue=queue, poison="backout-queue")
+        made = InFlight(backend, queue=queue, poison="backout-queue")
         made.journal.refuse = _bad(HardFailure("no", remedy="none"))
         made.task = asyncio.create_task(made.intake.run())
         await until(lambda: made.intake.traffic.messages == 2)
@@ -255,7 +255,7 @@ def test_without_a_backout_queue_that_takes_it_a_message_is_a_dead_letter(
     put(connect(), queue, b"bad")
 
     async def run() -> None:
-        made = Taking(backend, queue=queue, poison="backout-queue", backout_threshold=1)
+        made = InFlight(backend, queue=queue, poison="backout-queue", backout_threshold=1)
         made.journal.refuse = _bad(HardFailure("no", remedy="none"))
         made.task = asyncio.create_task(made.intake.run())
         await until(lambda: made.intake.traffic.messages == 1)
@@ -271,7 +271,7 @@ def test_an_intake_ends_when_not_even_dead_letters_are_taken(backend: Backend, c
     put(connect(), queue, b"bad")
 
     async def run() -> None:
-        made = Taking(backend, queue=queue, backout_threshold=1)
+        made = InFlight(backend, queue=queue, backout_threshold=1)
         made.journal.refuse = _bad(HardFailure("no", remedy="none"))
         made.dead.broken = True
         with pytest.raises(HardFailure, match="Kafka is away"):
@@ -284,7 +284,7 @@ def test_an_intake_ends_when_not_even_dead_letters_are_taken(backend: Backend, c
 def test_a_queue_that_is_not_there_ends_the_intake_with_a_remedy(backend: Backend) -> None:
     async def run() -> None:
         with pytest.raises(HardFailure, match="2085") as raised:
-            await Taking(backend, queue="NO.SUCH.QUEUE").intake.run()
+            await InFlight(backend, queue="NO.SUCH.QUEUE").intake.run()
         assert "queues" in raised.value.remedy
 
     asyncio.run(run())

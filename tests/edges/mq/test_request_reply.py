@@ -12,8 +12,8 @@ from tests.edges.mq.backends import Backend
 from tests.edges.mq.journals import DeadLetterBox, MemoryJournal, until
 
 from isthmus.codecs.bridge_message import BridgeMessage
-from isthmus.config.mq import MqIntakeSettings
-from isthmus.edges.contract import Letter
+from isthmus.config.model.mq import MqIntakeSettings
+from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.mq.delivery import MqDelivery, bridge_form
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage
 from isthmus.edges.mq.intake import MqIntake
@@ -84,7 +84,7 @@ def test_every_answer_reaches_the_inbox_that_asked_and_soon(backend: Backend, co
             headers = layout.encode_headers({"ReplyTo": Header(f"_INBOX.{number}")})
             value = BridgeMessage(b"request %d" % number).encode()
             began = time.monotonic()
-            letter = Letter(f"j:0:{number}", requests, Record(None, value, headers))
+            letter = OutboundMessage(f"j:0:{number}", requests, Record(None, value, headers))
             assert await delivery.deliver([letter]) == [None]
             await until(lambda number=number: len(journal.entries) > number)  # type: ignore[misc]
             times.append(time.monotonic() - began)

@@ -9,8 +9,8 @@ from typing import Any
 
 from nats.aio.client import Client
 
-from isthmus.config.nats import NatsSettings
-from isthmus.edges.contract import Letter
+from isthmus.config.model.nats import NatsSettings
+from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.nats.client import NatsClient, OrderlyClient
 from isthmus.journal.layout import Record, encode_headers
 from isthmus.message import Header
@@ -46,5 +46,7 @@ def unique(prefix: str) -> str:
     return f"{prefix}-{uuid.uuid4().hex[:8]}"
 
 
-def letter(destination: str, body: bytes | None = b"body", *, id: str = "j:0:1", **headers: Header) -> Letter:
-    return Letter(id, destination, Record(b"k", body, encode_headers(headers)))
+def letter(
+    destination: str, body: bytes | None = b"body", *, id: str = "j:0:1", **headers: Header
+) -> OutboundMessage:
+    return OutboundMessage(id, destination, Record(b"k", body, encode_headers(headers)))

@@ -11,7 +11,7 @@ from tests.edges.asynchronous import eventually
 from tests.edges.nats.operators import Operator
 from tests.edges.nats.peers import bridge
 
-from isthmus.config.nats import NatsSettings
+from isthmus.config.model.nats import NatsSettings
 from isthmus.edges.nats.client import NatsClient
 from isthmus.embedded.nats import EmbeddedNats
 from isthmus.errors import HardFailure

@@ -7,7 +7,7 @@ import pytest
 from tests.edges.asynchronous import eventually
 from tests.edges.nats.peers import bridge, letter, peer, unique
 
-from isthmus.config.nats import NatsSettings
+from isthmus.config.model.nats import NatsSettings
 from isthmus.edges.contract import Unreachable
 from isthmus.edges.nats import delivery as nats_delivery
 from isthmus.edges.nats.client import NatsClient

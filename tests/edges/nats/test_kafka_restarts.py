@@ -12,16 +12,17 @@ from tests.edges.asynchronous import eventually, running
 from tests.edges.nats.journals import Cellar
 from tests.edges.nats.peers import bridge, peer, unique
 
-from isthmus.config.nats import NatsIntakeSettings
-from isthmus.config.settings import JournalSettings
-from isthmus.edges.contract import Letter
+from isthmus.config.model.nats import NatsIntakeSettings
+from isthmus.config.model.settings import JournalSettings
+from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.journal import EdgeJournal
 from isthmus.edges.nats.delivery import NatsDelivery
 from isthmus.edges.nats.intake import StreamIntake
 from isthmus.edges.outbox import DESTINATION, Outbox
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.errors import SoftFailure
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.options import Kafka
 
 SOME = 500
 """How many messages flow before Kafka goes down, and after it is back."""
@@ -89,7 +90,7 @@ def test_every_letter_of_an_outbox_is_in_its_stream_once(nats_url: str, broker: 
     create_topics(kafka, [topic], 3)
     acknowledged: set[int] = set()
 
-    async def nobody(letter: Letter, failure: SoftFailure) -> None:
+    async def nobody(letter: OutboundMessage, failure: SoftFailure) -> None:
         raise AssertionError(f"{letter} is a dead letter: {failure}")
 
     async def post(producer: Producer) -> None:

@@ -11,7 +11,7 @@ from tests.edges.asynchronous import eventually, running
 from tests.edges.nats.journals import Cellar, MemoryJournal
 from tests.edges.nats.peers import bridge, letter, peer
 
-from isthmus.config.nats import NatsIntakeSettings
+from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.edges.contract import Unreachable
 from isthmus.edges.nats.delivery import NatsDelivery
 from isthmus.edges.nats.intake import StreamIntake

@@ -10,8 +10,8 @@ from tests.edges.asynchronous import eventually, running
 from tests.edges.nats.journals import Cellar, MemoryJournal
 from tests.edges.nats.peers import bridge, peer, unique
 
-from isthmus.config.nats import NatsIntakeSettings
-from isthmus.config.nats_values import Start
+from isthmus.config.model.nats import NatsIntakeSettings
+from isthmus.config.model.nats_values import Start
 from isthmus.edges.nats.client import NatsClient
 from isthmus.edges.nats.intake import StreamIntake, place_of
 from isthmus.errors import HardFailure

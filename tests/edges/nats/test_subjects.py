@@ -7,7 +7,7 @@ from tests.edges.asynchronous import eventually, running
 from tests.edges.nats.journals import Cellar, MemoryJournal
 from tests.edges.nats.peers import bridge, peer, unique
 
-from isthmus.config.nats import NatsIntakeSettings
+from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.edges.nats.intake import SubjectIntake
 from isthmus.edges.nats.translate import Arrived
 from isthmus.errors import DecodeError, HardFailure

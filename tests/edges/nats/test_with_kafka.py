@@ -13,21 +13,22 @@ from tests.edges.asynchronous import eventually, running
 from tests.edges.nats.journals import Cellar
 from tests.edges.nats.peers import bridge, peer, unique
 
-from isthmus.config.nats import NatsIntakeSettings
-from isthmus.config.settings import JournalSettings
-from isthmus.edges.contract import Letter
+from isthmus.config.model.nats import NatsIntakeSettings
+from isthmus.config.model.settings import JournalSettings
+from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.journal import EdgeJournal
 from isthmus.edges.nats.delivery import NatsDelivery
 from isthmus.edges.nats.intake import StreamIntake
 from isthmus.edges.outbox import DESTINATION, Outbox
 from isthmus.embedded.nats import EmbeddedNats
 from isthmus.errors import SoftFailure
-from isthmus.kafka import Kafka, create_topics, read_topic
+from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.options import Kafka
 
 COUNT = 6000
 
 
-async def nobody(letter: Letter, failure: SoftFailure) -> None:
+async def nobody(letter: OutboundMessage, failure: SoftFailure) -> None:
     raise AssertionError(f"{letter} is a dead letter: {failure}")
 
 

@@ -47,9 +47,9 @@ def kafka(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
 
         return answer
 
-    module = ModuleType("isthmus.kafka")
+    module = ModuleType("isthmus.kafka.blocking")
     module.probe = probe
-    monkeypatch.setitem(sys.modules, "isthmus.kafka", module)
+    monkeypatch.setitem(sys.modules, "isthmus.kafka.blocking", module)
     return asked
 
 
@@ -137,7 +137,7 @@ def test_the_embedded_kafka_is_not_asked(run, kafka):
 
 
 def test_a_missing_kafka_client_is_an_error_with_a_remedy(run, monkeypatch):
-    monkeypatch.setitem(sys.modules, "isthmus.kafka", None)
+    monkeypatch.setitem(sys.modules, "isthmus.kafka.blocking", None)
     result = run(REMOTE)
     assert result.exit_code == 1
     assert "no Kafka client" in result.stdout

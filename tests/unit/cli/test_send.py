@@ -13,7 +13,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from isthmus.cli.send import _header, _property, send
-from isthmus.config.settings import JournalSettings
+from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import IsthmusError
 from isthmus.journal import layout, writer
 from isthmus.journal.layout import Entry, Op

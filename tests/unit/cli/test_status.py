@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import pytest
 from rich.console import Console
 
-from isthmus import kafka as kafka_module
 from isthmus.cli.status import status
 from isthmus.config import Settings
-from isthmus.kafka import Kafka
+from isthmus.kafka import blocking as kafka_module
+from isthmus.kafka.options import Kafka
 from isthmus.routing.predicate import parse
 from isthmus.routing.route import Route
 from isthmus.telemetry.metrics import RouterMetrics

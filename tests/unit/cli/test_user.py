@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from isthmus.cli.user import users
 from isthmus.edges.amqp.protocol.sasl import SCRAM_HASHES
-from isthmus.edges.amqp.users import User, Users
+from isthmus.edges.amqp.server.users import User, Users
 from isthmus.errors import ConfigError
 
 PASSWORD = "pa55word"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from isthmus.config import Severity, dump
-from isthmus.config.brokers import BrokerSettings, Node
+from isthmus.config.model.brokers import BrokerSettings, Node
 from isthmus.edges.needs import amqp_intakes, needed, outboxes, queue_managers
 
 PAGE = Path(__file__).parents[3] / "docs" / "amqp-client.md"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from isthmus.config.environment import variable_name
-from isthmus.config.keys import FIXED, Key, all_keys, split_key
+from isthmus.config.judgement.keys import FIXED, Key, all_keys, split_key
+from isthmus.config.syntax.environment import variable_name
 
 PAGE = Path(__file__).parents[3] / "docs" / "configuration.md"
 

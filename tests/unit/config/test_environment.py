@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from isthmus.config import Severity, load
-from isthmus.config.environment import variable_name
-from isthmus.config.keys import FIXED
+from isthmus.config.judgement.keys import FIXED
+from isthmus.config.syntax.environment import variable_name
 from isthmus.errors import ConfigError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from isthmus.config import Severity, load
-from isthmus.config.properties import MAX_BYTES, read
+from isthmus.config.syntax.properties import MAX_BYTES, read
 from isthmus.errors import ConfigError
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from isthmus.config import KafkaSettings, MonitorSettings, Settings, TopicFacts, check, dump, load, read
-from isthmus.config.hidden import MASK, Hidden, Options
+from isthmus.config.syntax.hidden import MASK, Hidden, Options
 from isthmus.errors import ConfigError, HardFailure
 
 SECRET = "hunter2-s3cret"

@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from isthmus.config import JournalSettings, KafkaSettings, MonitorSettings, PipelineSettings, Settings, load
-from isthmus.config.amqp import AmqpSettings
+from isthmus.config.model.amqp import AmqpSettings
 from isthmus.routing.route import OnError
 
 

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from isthmus.config.connectors import ConnectorSettings, ConnectorType
-from isthmus.config.mq import MqSettings
-from isthmus.config.nats_values import Start
-from isthmus.config.planning import TAG, Plan, overlap
-from isthmus.config.planning import plan as plan_connectors
+from isthmus.config.model.connectors import ConnectorSettings, ConnectorType
+from isthmus.config.model.mq import MqSettings
+from isthmus.config.model.nats_values import Start
+from isthmus.config.model.plan import TAG, Plan, overlap
+from isthmus.config.model.plan import plan as plan_connectors
+from isthmus.connectors.replies import Replies, replies_of
 from isthmus.edges.journal import TaggedJournal
 from isthmus.edges.mq.port import QueueTarget
-from isthmus.edges.replies import Replies, replies_of
 from isthmus.errors import ConfigError
 from isthmus.journal.layout import Entry, Op
 from isthmus.message import Body, BodyKind, Header, Message

@@ -9,19 +9,19 @@ import pytest
 
 from isthmus.config import RoutingSettings, Settings
 from isthmus.converters import ReceivedRecord
-from isthmus.edges.contract import Letter
+from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.errors import ConversionFailure, HardFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Record
-from isthmus.kafka import Kafka
+from isthmus.kafka.options import Kafka
 from isthmus.message import Body, BodyKind, Header, Message
 from isthmus.routing.predicate import parse
 from isthmus.routing.route import OnError, Route
 
 OUTBOX = "isthmus.b.outbox.mq"
 FAILURE = ConversionFailure("no form")
-LETTER = Letter("j:0:7", "Q", Record(b"k", b"body", [("jms.n", b"1"), ("jms.types", b"n=int;")]))
+LETTER = OutboundMessage("j:0:7", "Q", Record(b"k", b"body", [("jms.n", b"1"), ("jms.types", b"n=int;")]))
 MESSAGE = Message(id="1", address="orders", protocol="nats", value=b"v", body=Body(BodyKind.TEXT))
 RECEIVED = ReceivedRecord("t", 1, 5, b"k", b"v")
 

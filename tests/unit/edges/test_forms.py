@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, PropertyType
-from isthmus.edges.forms import nats_mq
+from isthmus.connectors.forms import nats_mq
+from isthmus.connectors.replies import Replies
 from isthmus.edges.mq.port import QueueTarget
 from isthmus.edges.nats.translate import Arrived
-from isthmus.edges.replies import Replies
 from isthmus.errors import DecodeError
 from isthmus.journal.layout import Record, encode_headers
 from isthmus.message import Header, HeaderType, Message

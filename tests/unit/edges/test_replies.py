@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from isthmus.edges import replies
-from isthmus.edges.replies import PATIENCE_S, Inboxes
+from isthmus.connectors import replies
+from isthmus.connectors.replies import PATIENCE_S, Inboxes
 
 
 def test_a_requester_is_forgotten_after_a_while() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isthmus.importers.nats_conf import ConfSyntaxError, Node, Variable, parse
+from isthmus.connectors.nats_conf import ConfSyntaxError, Node, Variable, parse
 
 
 def plain(node: Node) -> Any:

@@ -7,11 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 from isthmus.cli.import_ import importing
-from isthmus.config.connectors import ConnectorSettings
-from isthmus.config.mq import MqSettings
-from isthmus.config.planning import plan
+from isthmus.config.model.connectors import ConnectorSettings
+from isthmus.config.model.mq import MqSettings
+from isthmus.config.model.plan import plan
+from isthmus.connectors.importer import convert
 from isthmus.errors import ConfigError
-from isthmus.importers.nats_mq import convert
 
 OLD = """
 reconnectinterval: 5000,

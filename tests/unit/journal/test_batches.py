@@ -18,14 +18,15 @@ from aiokafka.errors import (
 )
 from tests.edges.asynchronous import eventually
 
-from isthmus.config.settings import JournalSettings
+from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure, IsthmusError, Outage, OversizeFailure
-from isthmus.journal import batches, producer
+from isthmus.journal import batches
 from isthmus.journal.batches import GATHER_S, BatchWriter
 from isthmus.journal.layout import Record
-from isthmus.journal.places import Places
+from isthmus.journal.partitions import JournalPartitions
 from isthmus.journal.topic import JournalTopic
-from isthmus.kafka import Kafka
+from isthmus.kafka import producer
+from isthmus.kafka.options import Kafka
 
 BATCH_SIZE = 4
 """How many records a batch of these tests has room for."""
@@ -118,7 +119,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Producers]:
         kafka = Producers()
         kafka.start_failures = list(start_failures)
         monkeypatch.setattr(producer, "AIOKafkaProducer", kafka.make)
-        topic = JournalTopic(Places(3, ledger_partitions=1), 1_128)
+        topic = JournalTopic(JournalPartitions(3, ledger_partitions=1), 1_128)
         monkeypatch.setattr(batches, "find_journal", lambda *_: topic)
 
         async def work() -> None:
@@ -211,7 +212,7 @@ def test_a_full_batch_is_followed_by_another_in_order(run: Callable[..., Produce
 
 def test_partitions_do_not_wait_for_each_other(run: Callable[..., Producers]) -> None:
     async def scenario(writer: BatchWriter, kafka: Producers) -> None:
-        places = Places(3, ledger_partitions=1)
+        places = JournalPartitions(3, ledger_partitions=1)
         one, other = (
             next(name for name in "abcdefgh" if places.of_session(name) == place) for place in (0, 1)
         )

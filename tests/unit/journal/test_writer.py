@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isthmus.config import TopicFacts
-from isthmus.config.settings import JournalSettings
+from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure, OversizeFailure
 from isthmus.journal import topic as journal_topic
 from isthmus.journal import writer as journal_writer
 from isthmus.journal.layout import Entry, Op
-from isthmus.journal.places import Places
+from isthmus.journal.partitions import JournalPartitions
 from isthmus.journal.writer import JournalWriter, Position
-from isthmus.kafka import Kafka
+from isthmus.kafka.options import Kafka
 from isthmus.message import Body, BodyKind, Message
 
 ENTRY = Entry(
@@ -32,19 +32,19 @@ ENTRY = Entry(
 @settings(max_examples=50)
 @given(st.text(max_size=10), st.integers(1, 50))
 def test_a_session_has_one_partition(session: str, partitions: int) -> None:
-    places = Places(partitions + 1, ledger_partitions=1)
+    places = JournalPartitions(partitions + 1, ledger_partitions=1)
     assert places.of_session(session) in range(partitions)
     assert places.of_session(session) == places.of_session(session)
 
 
 def test_sessions_spread_over_all_partitions() -> None:
-    places = Places(9, ledger_partitions=1)
+    places = JournalPartitions(9, ledger_partitions=1)
     assert {places.of_session(f"session-{number}") for number in range(200)} == set(range(8))
 
 
 def test_the_partition_of_a_session_is_the_same_in_every_release() -> None:
     check_value_of_crc_32 = 0xCBF43926
-    places = Places(1001, ledger_partitions=1)
+    places = JournalPartitions(1001, ledger_partitions=1)
     assert places.of_session("123456789") == check_value_of_crc_32 % 1000
     assert places.of_session("") == 0
 
@@ -95,7 +95,7 @@ def test_a_written_entry_has_its_place_in_the_partition_of_its_session(
     client = Client(None)
     with writing(client) as writer:
         place = writer.write(ENTRY).result(timeout=1)
-    assert place == Position("journal", Places(4, 1).of_session("s1"), 41)
+    assert place == Position("journal", JournalPartitions(4, 1).of_session("s1"), 41)
     assert (client.produced[0]["key"], client.produced[0]["value"]) == (b"1", b"x")
 
 

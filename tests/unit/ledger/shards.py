@@ -6,14 +6,14 @@ import copy
 from collections.abc import Iterable
 
 from isthmus.journal.layout import Op
-from isthmus.journal.places import Places
+from isthmus.journal.partitions import JournalPartitions
 from isthmus.ledger.events import Event, Update, unpack_updates
 from isthmus.ledger.events import in_chunks as packed_updates
 from isthmus.ledger.machine import Shard
 from isthmus.ledger.state import MemoryChunks
 
 TIMEOUT_MS = 300_000
-PLACES = Places(partitions=3, ledger_partitions=1)
+PLACES = JournalPartitions(partitions=3, ledger_partitions=1)
 COMMITTED = 2
 """The partition that only the ledger writes."""
 

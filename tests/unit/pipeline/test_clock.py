@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from isthmus.kafka import BrokersLost, Kafka
+from isthmus.kafka.blocking import BrokersLost
+from isthmus.kafka.options import Kafka
 from isthmus.pipeline import clock
 from isthmus.pipeline.clock import Clock
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from typing import Final, TypeVar
 
-from isthmus.config.mq import MqSettings
+from isthmus.config.model.mq import MqSettings
 from isthmus.edges.contract import Unreachable
 from isthmus.edges.mq.ibm import ClientOptions, IbmQueueManager
 from isthmus.edges.mq.port import Connection, MqError, Outcome, QueueManager

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from isthmus.codecs.bridge_message import BridgeMessage, Property, PropertyType
-from isthmus.edges.contract import Letter, Traffic
+from isthmus.edges.contract import OutboundMessage, Traffic
 from isthmus.edges.mq.bridge import from_bridge
 from isthmus.edges.mq.client import MqClient
 from isthmus.edges.mq.descriptor import MQMT_REQUEST, MQPER_NOT_PERSISTENT
@@ -51,10 +51,10 @@ class Outgoing(NamedTuple):
     reply_to: tuple[str, ...] = ()
 
 
-Form = Callable[[Letter], Outgoing]
+Form = Callable[[OutboundMessage], Outgoing]
 
 
-def headers_form(letter: Letter) -> Outgoing:
+def headers_form(letter: OutboundMessage) -> Outgoing:
     """The letter's headers as MQMD and properties, and its value as the body."""
     headers = layout.decode_headers(letter.record.headers)
     message = from_headers(headers, letter.record.value, now_ms=time.time_ns() // 1_000_000)
@@ -62,14 +62,14 @@ def headers_form(letter: Letter) -> Outgoing:
     return Outgoing(replace(message, properties=marked), _reply_to(letter))
 
 
-def bridge_form(letter: Letter) -> Outgoing:
+def bridge_form(letter: OutboundMessage) -> Outgoing:
     """The bridge message that the letter's value is, as NATS clients send it; `DecodeError` if it is none."""
     bridge = BridgeMessage.decode(letter.record.value or b"")
     channel = bridge.header.reply_to_channel
     return Outgoing(from_bridge(bridge), _reply_to(letter) + ((channel,) if channel else ()))
 
 
-def body_form(letter: Letter) -> Outgoing:
+def body_form(letter: OutboundMessage) -> Outgoing:
     """The letter's value as the body, and nothing else: what ``excludeheaders`` asks for."""
     return Outgoing(MqMessage(body=letter.record.value or b""), _reply_to(letter))
 
@@ -97,7 +97,7 @@ class MqDelivery:
         self._forms = forms or {}
         self._replies = replies
 
-    async def deliver(self, letters: Sequence[Letter]) -> Sequence[SoftFailure | None]:
+    async def deliver(self, letters: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
         """Put the letters, in order; return when MQ has committed. Raises `Unreachable` while it is away."""
         answers: list[SoftFailure | None] = []
         for start in range(0, len(letters), UNIT_LETTERS):
@@ -115,7 +115,7 @@ class MqDelivery:
         """Let go of MQ."""
         await self.client.close()
 
-    def _prepare(self, letter: Letter) -> tuple[Target, MqMessage] | SoftFailure:
+    def _prepare(self, letter: OutboundMessage) -> tuple[Target, MqMessage] | SoftFailure:
         try:
             message, reply_to = self._forms.get(letter.destination, headers_form)(letter)
         except SoftFailure as failure:
@@ -168,6 +168,6 @@ def _put_one(connection: Connection, target: Target, message: MqMessage) -> None
         connection.put(target, replace(message, descriptor=fleeting))
 
 
-def _reply_to(letter: Letter) -> tuple[str, ...]:
+def _reply_to(letter: OutboundMessage) -> tuple[str, ...]:
     header = layout.decode_headers(letter.record.headers).get("ReplyTo")
     return (header.text,) if header is not None and header.text else ()

@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from isthmus.config.mq import MqIntakeSettings
+from isthmus.config.model.mq import MqIntakeSettings
 from isthmus.edges.contract import DeadLetters, Journal, Traffic, Unreachable
 from isthmus.edges.mq.client import MqClient, refused
 from isthmus.edges.mq.port import Connection, MqError, MqMessage, QueueManager, QueueTarget, Source

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from isthmus.config.mq import TOPIC_SCHEME
+from isthmus.config.model.mq import TOPIC_SCHEME
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage
 from isthmus.edges.mq.reasons import MqError, Outcome, PutRefused
 

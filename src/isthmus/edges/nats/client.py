@@ -24,7 +24,7 @@ import nats.errors
 from nats.aio.client import Client, Server
 from nats.js import JetStreamContext
 
-from isthmus.config.nats import NatsSettings
+from isthmus.config.model.nats import NatsSettings
 from isthmus.edges.contract import Unreachable
 from isthmus.errors import HardFailure
 

@@ -21,8 +21,8 @@ from collections.abc import Callable, Mapping, Sequence
 import nats.errors
 from nats.aio.client import Client
 
-from isthmus.config.nats_values import CORE, INBOX, JETSTREAM
-from isthmus.edges.contract import Letter, Traffic, Unreachable
+from isthmus.config.model.nats_values import CORE, INBOX, JETSTREAM
+from isthmus.edges.contract import OutboundMessage, Traffic, Unreachable
 from isthmus.edges.nats.client import NatsClient
 from isthmus.edges.nats.publishing import NO_STREAM, Batch, Lines, Refusal, StreamPublisher
 from isthmus.edges.nats.streams import ensure_stream
@@ -62,7 +62,7 @@ class NatsDelivery:
         self._publisher: tuple[Client, StreamPublisher] | None = None
         self._no_stream_since: dict[str, float] = {}
 
-    async def deliver(self, letters: Sequence[Letter]) -> Sequence[SoftFailure | None]:
+    async def deliver(self, letters: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
         """Publish the letters, in order; return when NATS has them. Raises `Unreachable` while it is away."""
         client = self._client.live
         breaks = self._client.counts.disconnects
@@ -98,7 +98,7 @@ class NatsDelivery:
         self._count(letters, answers)
         return answers
 
-    def _destination(self, letter: Letter) -> tuple[str, bool]:
+    def _destination(self, letter: OutboundMessage) -> tuple[str, bool]:
         """The subject, and whether it is a stream's."""
         destination = letter.destination
         if destination == INBOX:
@@ -113,7 +113,7 @@ class NatsDelivery:
             return destination.removeprefix(CORE), False
         return destination, self._to_jetstream
 
-    def _outgoing(self, letter: Letter, subject: str) -> Outgoing:
+    def _outgoing(self, letter: OutboundMessage, subject: str) -> Outgoing:
         outgoing = self._forms.get(letter.destination, to_nats)(letter.id, subject, letter.record)
         if not outgoing.reply or self._replies is None:
             return outgoing
@@ -157,7 +157,7 @@ class NatsDelivery:
             raise Unreachable(f"no stream of JetStream has the subject {subject}")
         return ConversionFailure(f"no stream of JetStream has the subject {subject}")
 
-    def _count(self, letters: Sequence[Letter], answers: Sequence[SoftFailure | None]) -> None:
+    def _count(self, letters: Sequence[OutboundMessage], answers: Sequence[SoftFailure | None]) -> None:
         for letter, failure in zip(letters, answers, strict=True):
             if failure is None:
                 self.traffic.messages += 1

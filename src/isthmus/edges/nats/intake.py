@@ -23,11 +23,11 @@ from typing import NamedTuple
 import nats.errors
 from nats.aio.msg import Msg
 
-from isthmus.config.nats import NatsIntakeSettings
+from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.edges.contract import DeadLetters, Journal, Traffic, Unreachable
+from isthmus.edges.in_flight import InFlight
 from isthmus.edges.nats.client import NatsClient
 from isthmus.edges.nats.streams import ACK_WAIT_S, ensure_consumer
-from isthmus.edges.nats.taking import Taking
 from isthmus.edges.nats.translate import Arrived, FromNats, from_nats
 from isthmus.edges.running import end_if_cancelled
 from isthmus.errors import HardFailure, RedeliveryFailure, SoftFailure
@@ -71,7 +71,7 @@ class SubjectIntake:
 
     async def run(self) -> None:
         """Take messages until cancelled. Raises what the journal refuses with."""
-        taking = Taking(self._journal, self._dead_letters, limit=IN_FLIGHT)
+        taking = InFlight(self._journal, self._dead_letters, limit=IN_FLIGHT)
         self.traffic = taking.traffic
 
         async def take(message: Msg) -> None:
@@ -155,7 +155,7 @@ class StreamIntake:
 
     async def run(self) -> None:
         """Take messages until cancelled. Raises what the journal refuses with, or why there is no stream."""
-        taking = Taking(self._journal, self._dead_letters, limit=2 * IN_FLIGHT)
+        taking = InFlight(self._journal, self._dead_letters, limit=2 * IN_FLIGHT)
         self.traffic = taking.traffic
         self._client.on_return.append(self._forget_requests)
         pulling = asyncio.ensure_future(self._pull(taking))
@@ -185,7 +185,7 @@ class StreamIntake:
         if self._requested + len(self._waiting) <= IN_FLIGHT // 2:
             self._wake.set()
 
-    async def _pull(self, taking: Taking) -> None:
+    async def _pull(self, taking: InFlight) -> None:
         async def take(message: Msg) -> None:
             await self._take(taking, message)
 
@@ -231,7 +231,7 @@ class StreamIntake:
                 with contextlib.suppress(nats.errors.Error):
                     await subscription.unsubscribe()
 
-    async def _take(self, taking: Taking, message: Msg) -> None:
+    async def _take(self, taking: InFlight, message: Msg) -> None:
         self._heard = time.monotonic()
         if not message.reply:
             self._take_status(message)

@@ -8,8 +8,8 @@ from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, DeliverPolicy, StreamConfig
 from nats.js.errors import BadRequestError, NotFoundError
 
-from isthmus.config.nats import NatsIntakeSettings
-from isthmus.config.nats_values import Start
+from isthmus.config.model.nats import NatsIntakeSettings
+from isthmus.config.model.nats_values import Start
 from isthmus.edges.nats.client import NatsClient
 from isthmus.errors import HardFailure
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from isthmus.edges.amqp.receivers.supply import Taken
+from isthmus.edges.amqp.server.receivers.record_source import PolledRecord
 
 
 class Receiver:
     """Takes what arrives."""
 
     def __init__(self) -> None:
-        self.taken: list[Taken] = []
+        self.taken: list[PolledRecord] = []
         self.idles = 0
 
     @property
     def values(self) -> list[bytes | None]:
         return [each.record.value for each in self.taken]
 
-    def arrived(self, taken: Sequence[Taken], *, again: bool = False) -> None:
+    def arrived(self, taken: Sequence[PolledRecord], *, again: bool = False) -> None:
         self.taken += taken
 
     def idle(self) -> None:

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from isthmus.edges.amqp import addresses
-from isthmus.edges.amqp.addresses import KafkaAddresses
-from isthmus.kafka import Kafka
+from isthmus.edges.amqp.server import addresses
+from isthmus.edges.amqp.server.addresses import KafkaAddresses
+from isthmus.kafka.options import Kafka
 from isthmus.routing.predicate import parse
 from isthmus.routing.route import Route
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from isthmus.edges.amqp.settings import AmqpSettings, AmqpsSettings
+from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
 from isthmus.errors import ConfigError
 
 

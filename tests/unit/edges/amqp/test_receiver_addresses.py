@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from isthmus.edges.amqp.ports import Client, Refused
 from isthmus.edges.amqp.protocol import Identity
 from isthmus.edges.amqp.protocol.terms import Source
-from isthmus.edges.amqp.receivers.addresses import Kind, Origin, origin_of
-from isthmus.edges.amqp.receivers.subscriptions import Subscription, subscription_of
+from isthmus.edges.amqp.server.contract import Client, Refused
+from isthmus.edges.amqp.server.receivers.addresses import Kind, Origin, origin_of
+from isthmus.edges.amqp.server.receivers.subscriptions import Subscription, subscription_of
 
 
 def test_a_group_is_split_off_at_the_first_mark() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from isthmus.edges.amqp.receivers.prefix import ContiguousPrefix
+from isthmus.edges.amqp.server.receivers.prefix import ContiguousPrefix
 
 
 def prefix(*offsets: int) -> ContiguousPrefix:

@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka import AcknowledgeType
 from tests.unit.edges.amqp.receiver import Receiver
 
-from isthmus.edges.amqp.receivers import share
-from isthmus.edges.amqp.receivers.share import BATCH, ShareSupply
-from isthmus.edges.amqp.receivers.supply import Verdict
-from isthmus.kafka import Kafka
+from isthmus.edges.amqp.server.receivers import queue as share
+from isthmus.edges.amqp.server.receivers.queue import BATCH, QueueSource
+from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement
+from isthmus.kafka.options import Kafka
 
 
 class Consumer:
@@ -73,7 +73,7 @@ async def until(met: Callable[[], bool]) -> None:
 
 def test_a_reader_that_joins_later_takes_as_many_at_a_time(consumers: list[Consumer]) -> None:
     async def joins() -> None:
-        receiver, supply = Receiver(), ShareSupply(Kafka("nowhere:1"), "t", "g")
+        receiver, supply = Receiver(), QueueSource(Kafka("nowhere:1"), "t", "g")
         supply.start(receiver)
         supply.want(BATCH + 10)
         await until(lambda: len(consumers) == 2)
@@ -88,7 +88,7 @@ def test_a_reader_that_joins_later_takes_as_many_at_a_time(consumers: list[Consu
 
 def test_no_reader_takes_more_than_was_ever_wanted(consumers: list[Consumer]) -> None:
     async def wants() -> None:
-        supply = ShareSupply(Kafka("nowhere:1"), "t", "g")
+        supply = QueueSource(Kafka("nowhere:1"), "t", "g")
         supply.start(Receiver())
         supply.want(1)
         await until(lambda: len(consumers) == 2)
@@ -103,7 +103,7 @@ def test_a_record_that_two_readers_got_frees_both(consumers: list[Consumer]) -> 
     """Kafka gives it to the second when the first has had it for too long."""
 
     async def settles() -> None:
-        receiver, supply = Receiver(), ShareSupply(Kafka("nowhere:1"), "t", "g")
+        receiver, supply = Receiver(), QueueSource(Kafka("nowhere:1"), "t", "g")
         supply.start(receiver)
         supply.want(BATCH)
         await until(lambda: len(consumers) == 2)
@@ -112,7 +112,7 @@ def test_a_record_that_two_readers_got_frees_both(consumers: list[Consumer]) -> 
             each.records.put(records(7))
         await until(lambda: len(receiver.taken) == 2)
         for taken in receiver.taken:
-            supply.settle(taken, Verdict.ACCEPT)
+            supply.settle(taken, Acknowledgement.ACCEPT)
         for each in (first, second):
             each.records.put(records(8))
         await until(lambda: len(receiver.taken) == 4)  # both read on

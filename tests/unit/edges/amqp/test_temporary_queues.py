@@ -10,11 +10,11 @@ import pytest
 from tests.unit.edges.amqp.receiver import Receiver
 
 from isthmus.converters import ReceivedRecord
-from isthmus.edges.amqp.ports import Refused
-from isthmus.edges.amqp.receivers import temporary
-from isthmus.edges.amqp.receivers.supply import Verdict
-from isthmus.edges.amqp.receivers.temporary import TemporaryQueues
-from isthmus.kafka import Kafka
+from isthmus.edges.amqp.server.contract import Refused
+from isthmus.edges.amqp.server.receivers import temporary
+from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement
+from isthmus.edges.amqp.server.receivers.temporary import TemporaryQueues
+from isthmus.kafka.options import Kafka
 
 
 class Tail:
@@ -101,7 +101,7 @@ def test_what_is_released_comes_again_first_and_is_counted() -> None:
         address = await bench.queues.create("me")
         bench.send(address, b"a", b"b")
         receiver, supply = await bench.receiver(address, 1)
-        supply.settle(receiver.taken[0], Verdict.FAIL)
+        supply.settle(receiver.taken[0], Acknowledgement.FAIL)
         supply.want(2)
         await asyncio.sleep(0)
         assert [(each.record.value, each.deliveries) for each in receiver.taken[1:]] == [(b"a", 1), (b"b", 0)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from isthmus.edges.amqp.protocol.sasl import SCRAM_SHA_256, SCRAM_SHA_512
-from isthmus.edges.amqp.users import User, Users, set_user
+from isthmus.edges.amqp.server.users import User, Users, set_user
 from isthmus.errors import ConfigError
 
 

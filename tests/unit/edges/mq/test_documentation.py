@@ -9,7 +9,7 @@ import pytest
 from tests.unit.edges.mq.test_translate import FULL
 
 from isthmus.codecs.bridge_message.header import FIELDS as BRIDGE_HEADER_FIELDS
-from isthmus.config.mq import MqIntakeSettings, MqSettings
+from isthmus.config.model.mq import MqIntakeSettings, MqSettings
 from isthmus.edges.mq.bridge import BRIDGE_FIELDS, NOT_PUT
 from isthmus.edges.mq.descriptor import FIELDS, Mqmd, MqMessage
 from isthmus.edges.mq.reasons import REASONS, Outcome

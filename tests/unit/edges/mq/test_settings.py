@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from isthmus.config.mq import MqIntakeSettings, MqSettings
+from isthmus.config.model.mq import MqIntakeSettings, MqSettings
 from isthmus.edges.mq.client import client_options, queue_manager
 
 FULL = {

@@ -7,8 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from isthmus.config import load
-from isthmus.config.nats import NatsIntakeSettings, NatsSettings
-from isthmus.config.nats_values import Start
+from isthmus.config.model.nats import NatsIntakeSettings, NatsSettings
+from isthmus.config.model.nats_values import Start
 from isthmus.errors import ConfigError
 
 SEED = "SU" + "A" * 56

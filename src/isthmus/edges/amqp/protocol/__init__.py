@@ -8,7 +8,7 @@
 
 Deliveries are raw: the engine carries the bytes of messages and never looks into them. It refuses what the
 specification forbids with the right condition, and holds no more than its `Limits` and the credit granted
-allow. There are no sockets, clocks or threads in it; `isthmus.edges.amqp.server` puts it on asyncio.
+allow. There are no sockets, clocks or threads in it; `isthmus.edges.amqp.server.server` puts it on asyncio.
 """
 
 from isthmus.edges.amqp.protocol.connection import Connection, Limits

@@ -1,0 +1,1 @@
+"""Which keys there are, and whether what they are set to can work."""

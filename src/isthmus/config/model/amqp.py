@@ -1,0 +1,156 @@
+"""How the front door is set up: the keys under ``amqp.`` and ``amqps.``, typed and checked."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import PlainValidator
+
+from isthmus.config.model import values
+from isthmus.config.model.section import Section, setting
+from isthmus.errors import ConfigError
+
+
+def flag(value: object) -> bool:
+    """``true`` or ``false``."""
+    if isinstance(value, bool):
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    raise ValueError("expected true or false")
+
+
+Text = Annotated[str, PlainValidator(values.text)]
+Flag = Annotated[bool, PlainValidator(flag)]
+Port = Annotated[int, PlainValidator(values.whole_number(0, 65_535))]
+
+
+def _number(low: int, high: int) -> PlainValidator:
+    return PlainValidator(values.whole_number(low, high))
+
+
+class AmqpSettings(Section):
+    """Where JMS and AMQP clients connect, and what they may use."""
+
+    host: Text = setting("host", "127.0.0.1", "the address that AMQP clients connect to")
+    port: Port = setting("port", 5672, "the port for connections without TLS; `0` takes a free one")
+    enabled: Flag = setting("enabled", True, "whether connections without TLS are taken at all")
+    workers: Annotated[int, _number(1, 256)] = setting(
+        "workers", 1, "how many processes share the port: one for every core that AMQP may use"
+    )
+    max_message_size: Annotated[int, _number(1, 1 << 31)] | None = setting(
+        "max-message-size",
+        None,
+        "the largest message that is taken, in bytes",
+        default_text="what the journal's topic takes",
+    )
+    auto_create: Flag | None = setting(
+        "auto-create",
+        None,
+        "whether an address without a topic gets one",
+        default_text="`true` with the embedded Kafka, else `false`",
+    )
+    queue_selectors: Annotated[
+        Literal["refuse", "views"], PlainValidator(values.choice("refuse", "views"))
+    ] = setting(
+        "queue-selectors",
+        "refuse",
+        "what a selector on a JMS queue does: `refuse` the receiver, "
+        "or `views`, which makes every selector a queue of its own",
+    )
+    credit: Annotated[int, _number(1, 100_000)] = setting(
+        "credit", 2000, "how many messages a sender may be ahead of the journal, on each link"
+    )
+    users_file: Text | None = setting(
+        "users.file", None, "who may connect, with hashed passwords; `isthmus user add` writes it"
+    )
+    anonymous: Flag | None = setting(
+        "anonymous",
+        None,
+        "whether clients need no name",
+        default_text="`true` if the host is this machine alone and there is no users file",
+    )
+    plain_without_tls: Flag = setting(
+        "plain-without-tls", False, "whether passwords may cross the network unencrypted"
+    )
+    max_connections: Annotated[int, _number(1, 1_000_000)] = setting(
+        "max-connections", 2000, "how many clients may be connected at a time, to each worker"
+    )
+    max_sessions: Annotated[int, _number(1, 65_536)] = setting(
+        "max-sessions", 256, "how many sessions a connection may have"
+    )
+    max_links: Annotated[int, _number(1, 1_000_000)] = setting(
+        "max-links", 1024, "how many links a session may have"
+    )
+    max_frame_size: Annotated[int, _number(512, 1 << 24)] = setting(
+        "max-frame-size", 128 * 1024, "the largest frame that is taken, in bytes"
+    )
+    max_unsettled_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
+        "max-unsettled-bytes",
+        64 * 1024 * 1024,
+        "how many bytes of messages a connection may have under way before it is read no further",
+    )
+    max_total_unsettled_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
+        "max-total-unsettled-bytes",
+        128 * 1024 * 1024,
+        "the same for all connections together, to each worker, and 4096 bytes more for each message",
+    )
+    idle_timeout_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
+        "idle-timeout", 60.0, "how long a client may be silent, heartbeats included"
+    )
+    login_timeout_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
+        "login-timeout", 10.0, "how long a client may take to say who it is"
+    )
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def allows_anonymous(self) -> bool:
+        """Whether a client needs no name."""
+        if self.anonymous is not None:
+            return self.anonymous
+        return self.on_loopback and self.users_file is None
+
+
+class AmqpsSettings(Section):
+    """The same with TLS."""
+
+    port: Port | None = setting("port", None, "the port for connections with TLS, usually 5671")
+    certificate: Text | None = setting("certificate", None, "a PEM file with the server's certificate chain")
+    key: Text | None = setting("key", None, "a PEM file with the key of that certificate")
+    client_ca: Text | None = setting(
+        "client-ca",
+        None,
+        "a PEM file with the authorities of clients' certificates: who shows one needs no password",
+    )
+    require_client_certificate: Flag = setting(
+        "require-client-certificate", False, "whether clients without a certificate are turned away"
+    )
+
+    def context(self) -> ssl.SSLContext:
+        """The server's TLS context. Raises `ConfigError` for files that cannot be used."""
+        if self.certificate is None:
+            raise ConfigError("amqps.certificate: expected a PEM file, since amqps.port is set")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+            if self.client_ca is not None:
+                context.load_verify_locations(cadata=Path(self.client_ca).read_text())
+                context.verify_mode = (
+                    ssl.CERT_REQUIRED if self.require_client_certificate else ssl.CERT_OPTIONAL
+                )
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(f"amqps.*: the TLS files cannot be used: {error}") from None
+        return context

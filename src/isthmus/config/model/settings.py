@@ -1,0 +1,276 @@
+"""The settings of a bridge: typed, checked and immutable.
+
+`isthmus.config.judgement.keys` makes the table of known keys out of their fields, which all else goes by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import PlainValidator, model_validator
+
+from isthmus.config.model import nats_values, values
+from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings, Flag
+from isthmus.config.model.brokers import BrokerSettings, broker_address
+from isthmus.config.model.connectors import ConnectorSettings
+from isthmus.config.model.mq import MqIntakeSettings, MqSettings, mq_target
+from isthmus.config.model.nats import NatsIntakeSettings, NatsSettings
+from isthmus.config.model.plan import Plan, plan
+from isthmus.config.model.section import Group, Section, setting
+from isthmus.config.syntax.hidden import Hidden, Options
+from isthmus.routing.predicate import Predicate
+from isthmus.routing.route import OnError, Route, direct_route, temporary_routes
+
+ROUTER, LEDGER = "router", "ledger"
+"""The queries of a pipeline."""
+
+Text = Annotated[str, PlainValidator(values.text)]
+TopicName = Annotated[str, PlainValidator(values.topic_name)]
+Converter = Annotated[str, PlainValidator(values.converter)]
+ErrorPolicy = Annotated[OnError, PlainValidator(values.choice(*OnError))]
+NonDurable = Annotated[Literal["propagate", "skip"], PlainValidator(values.choice("propagate", "skip"))]
+Mode = Annotated[
+    Literal["real-time", "micro-batch"], PlainValidator(values.choice("real-time", "micro-batch"))
+]
+ClientOptions = Annotated[Mapping[str, str], PlainValidator(values.options)]
+
+
+class KafkaSettings(Section):
+    """Where Kafka is, and how clients talk to it."""
+
+    bootstrap_servers: Annotated[str, PlainValidator(values.servers)] = setting(
+        "bootstrap.servers",
+        values.EMBEDDED,
+        "`host:port` of one or more brokers, separated by commas; `embedded` starts a Kafka of one node",
+    )
+    client: ClientOptions = setting(
+        "*", Options(), "any option of a Kafka client, such as `kafka.security.protocol`"
+    )
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the bridge starts a Kafka of its own."""
+        return self.bootstrap_servers == values.EMBEDDED
+
+
+class JournalSettings(Section):
+    """The topic that every message lands in first."""
+
+    topic: TopicName = setting(
+        "topic",
+        "",
+        "the journal's topic; no other bridge may use it",
+        default_text="isthmus.<bridge.id>.journal",
+    )
+    partitions: Annotated[int, PlainValidator(values.whole_number(1, 10_000))] = setting(
+        "partitions", 4, "how many partitions the journal is made with for what is sent to the bridge"
+    )
+    ledger_partitions: Annotated[int, PlainValidator(values.whole_number(1, 10_000))] = setting(
+        "ledger.partitions",
+        1,
+        "how many more it is made with, for messages of transactions once they are committed",
+    )
+    transaction_timeout_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
+        "transaction-timeout",
+        300.0,
+        "after so long without an outcome a transaction is rolled back, unless it is prepared",
+    )
+
+
+class RoutingSettings(Section):
+    """What holds for all routes."""
+
+    dead_letter_topic: TopicName | None = setting(
+        "dead-letter.topic", None, "where messages go that cannot be routed, under the policy `dead-letter`"
+    )
+    on_error: ErrorPolicy = setting(
+        "on-error",
+        OnError.STOP,
+        "what follows when a message has no usable key or cannot be converted: "
+        "`stop`, `skip` or `dead-letter`",
+    )
+    non_durable: NonDurable = setting(
+        "non-durable",
+        "propagate",
+        "whether messages that need not survive a crash are routed: `propagate` or `skip`",
+    )
+    source_topics: Annotated[tuple[str, ...], PlainValidator(values.topic_names)] = setting(
+        "source.topics",
+        (),
+        "Kafka topics that are routed too, separated by commas; a record's address is its topic",
+    )
+
+
+class PipelineSettings(Section):
+    """How Spark runs."""
+
+    master: Annotated[str, PlainValidator(values.spark_master)] = setting(
+        "master", "local[*]", "the Spark master: `local[*]`, `spark://host:7077`, `yarn`, `k8s://…`"
+    )
+    mode: Mode = setting("mode", "real-time", "how Spark runs the router: `real-time` or `micro-batch`")
+    queries: Annotated[tuple[str, ...], PlainValidator(values.choices(ROUTER, LEDGER))] = setting(
+        "queries",
+        (),
+        "what runs in this Spark application: `router`, `ledger`, or both, separated by a comma",
+        default_text="the router; and the ledger, if JMS clients can connect",
+    )
+    batch_duration_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
+        "real-time.batch",
+        120.0,
+        "how long a batch of the real-time mode is: long ones stall less often and repeat more after a crash",
+    )
+    spark: ClientOptions = setting(
+        "spark.*",
+        Options(),
+        "any option of Spark, such as `pipeline.spark.executor.memory` for `spark.executor.memory`",
+    )
+
+
+class MonitorSettings(Section):
+    """Where metrics and health are served."""
+
+    host: Text = setting("host", "127.0.0.1", "the address that metrics and health are served on")
+    port: Annotated[int, PlainValidator(values.whole_number(0, 65_535))] = setting(
+        "port", 9464, "the port that they are served on; `0` takes a free one"
+    )
+
+
+class RouteSettings(Section):
+    """The keys of one route, as they stand in the file."""
+
+    name: Text | None = setting(
+        "name", None, "what logs, metrics and dead letters call the route", default_text="<route>"
+    )
+    predicate: Annotated[Predicate, PlainValidator(values.predicate)] = setting(
+        "predicate", ..., "which messages the route takes"
+    )
+    topic: TopicName | None = setting("dest.topic", None, "the Kafka topic that they go to")
+    subject: Annotated[str, PlainValidator(nats_values.subject)] | None = setting(
+        "dest.subject", None, "the NATS subject that they go to, in place of a topic"
+    )
+    queue: Annotated[str, PlainValidator(mq_target)] | None = setting(
+        "dest.queue",
+        None,
+        "the MQ queue that they go to: `QUEUE`, `QUEUE@QMGR`, or `topic://a/b` for a topic string",
+    )
+    address: Annotated[str, PlainValidator(broker_address)] | None = setting(
+        "dest.address",
+        None,
+        "the address of a remote AMQP broker that they go to: `<broker>:orders`, `<broker>:topic://news`",
+    )
+    key: Annotated[str, PlainValidator(values.key_header)] | None = setting(
+        "conv.key",
+        None,
+        "the header that becomes the Kafka key, as `msg.header.<Name>`",
+        default_text="the message id",
+    )
+    convert: Converter = setting("conv.message", "jms", "the converter that makes the Kafka record")
+    on_error: ErrorPolicy | None = setting(
+        "on-error", None, "the route's own error policy", default_text="routing.on-error"
+    )
+
+
+class Settings(Section):
+    """Everything about one bridge."""
+
+    bridge_id: Annotated[str, PlainValidator(values.bridge_id)] = setting(
+        "bridge.id",
+        "isthmus",
+        "the bridge's name: in its topics, and in `jmsbridge.origin` on all it publishes",
+    )
+    kafka: KafkaSettings = KafkaSettings()
+    journal: JournalSettings = JournalSettings()
+    message_convert: Converter | None = setting(
+        "message.convert",
+        None,
+        "the converter for messages that no route takes: they go to the topic that their address names",
+        default_text="such messages stay in the journal",
+    )
+    json_compat: Flag = setting(
+        "json.compat", False, "whether `json` also reads data that an earlier bridge encoded twice"
+    )
+    routing: RoutingSettings = RoutingSettings()
+    routes: Annotated[tuple[Route, ...], PlainValidator(tuple)] = ()
+    """Those of the file, and behind them those that its connectors come to."""
+    amqp: AmqpSettings = AmqpSettings()
+    amqps: AmqpsSettings = AmqpsSettings()
+    amqp_brokers: Annotated[Group[BrokerSettings], PlainValidator(Group)] = Group()
+    nats: NatsSettings = NatsSettings()
+    nats_intakes: Annotated[Group[NatsIntakeSettings], PlainValidator(Group)] = Group()
+    mq: MqSettings = MqSettings()
+    mq_intakes: Annotated[Group[MqIntakeSettings], PlainValidator(Group)] = Group()
+    connectors: Annotated[Group[ConnectorSettings], PlainValidator(Group)] = Group()
+    pipeline: PipelineSettings = PipelineSettings()
+    state_dir: Annotated[str, PlainValidator(values.folder)] = setting(
+        "state.dir",
+        ".isthmus",
+        "where checkpoints and state live: a local folder, or any Hadoop URI",
+        default_text=".isthmus",
+        validate_default=True,
+    )
+    monitor: MonitorSettings = MonitorSettings()
+
+    @property
+    def all_routes(self) -> tuple[Route, ...]:
+        """The routes in their order: those of the file, to temporary queues, and the direct one."""
+        direct = [direct_route(self.message_convert)] if self.message_convert else []
+        return (*self.routes, *self.temporary_routes, *direct)
+
+    @property
+    def temporary_routes(self) -> tuple[Route, ...]:
+        """The routes to the temporary queues of AMQP clients, where there can be any."""
+        if not self.listens_to_amqp:
+            return ()
+        return temporary_routes(self.temporary_topic, self.routing.source_topics)
+
+    @property
+    def temporary_topic(self) -> str:
+        """The topic that all temporary queues share."""
+        return self._named("temporary")
+
+    @property
+    def plan(self) -> Plan:
+        """What the connectors come to. Raises `ConfigError` for connectors that do not go together."""
+        return plan(self.connectors, self.mq, [each.subject for each in self.nats_intakes.values()])
+
+    def outbox(self, edge: str) -> str:
+        """The topic of what is to be delivered by an edge."""
+        return self._named(f"outbox.{edge}")
+
+    @property
+    def listens_to_amqp(self) -> bool:
+        """Whether AMQP clients can connect: once any key says where or how."""
+        return bool(self.amqp.model_fields_set) or self.amqps.port is not None
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """What the pipeline runs. Only JMS clients have transactions, which is what the ledger is for."""
+        return self.pipeline.queries or ((ROUTER, LEDGER) if self.listens_to_amqp else (ROUTER,))
+
+    @property
+    def uses_json(self) -> bool:
+        """Whether any message may become a JSON document, so that the journal must hold what that takes."""
+        return any(route.convert == "json" for route in self.all_routes)
+
+    @property
+    def local_state_dir(self) -> Path:
+        """The folder on this machine for logs and the embedded Kafka: ``state.dir``, if it is a local one."""
+        address = urlsplit(self.state_dir)
+        return Path(address.path) if address.scheme in ("", "file") else Path.cwd() / ".isthmus"
+
+    @model_validator(mode="after")
+    def _name_the_journal(self) -> Self:
+        if not self.journal.topic:
+            # The only way to set a field of a frozen model, and the moment when nobody has seen it yet.
+            self.__dict__["journal"] = self.journal.model_copy(update={"topic": self._named("journal")})
+        return self
+
+    def _named(self, what: str) -> str:
+        """The name of a topic that is the bridge's own."""
+        name = f"isthmus.{self.bridge_id}.{what}"
+        if isinstance(self.bridge_id, Hidden):
+            return Hidden(name, f"isthmus.{self.bridge_id.shown}.{what}")
+        return name

@@ -1,0 +1,1 @@
+"""The configuration file as text: properties, environment, references."""

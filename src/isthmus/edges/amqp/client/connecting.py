@@ -1,0 +1,60 @@
+"""Connects to a broker: a socket, with TLS if it is to be, and a login that tells nobody who listens."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Final
+
+from isthmus.config.model.brokers import BrokerSettings, Server
+from isthmus.edges.amqp.client.connection import BrokerConnection, Refusal
+from isthmus.edges.amqp.protocol import Connection, Limits, Open, SaslClient
+from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
+from isthmus.edges.contract import Unreachable
+
+CONNECT_TIMEOUT_S: Final = 10.0
+
+
+async def connect(broker: BrokerSettings, server: Server, container_id: str) -> BrokerConnection:
+    """An open connection. Raises `Unreachable`, and `Refusal` if trying again does not help."""
+    loop = asyncio.get_running_loop()
+    limits = Limits(idle_timeout_s=broker.idle_timeout_s)
+    sasl = SaslClient(
+        server.user,
+        None if server.password is None else str.__str__(server.password),
+        mechanisms=mechanisms(broker, server),
+        hostname=server.host,
+    )
+    connection = BrokerConnection(Connection.client(limits, sasl), Open(container_id, hostname=server.host))
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            await loop.create_connection(
+                lambda: connection,
+                server.host,
+                server.port,
+                ssl=broker.tls_context() if server.tls else None,
+                server_hostname=server.host if server.tls else None,
+            )
+            await asyncio.shield(connection.opened)
+    except ssl.SSLCertVerificationError as error:
+        raise Refusal(f"its certificate is not trusted: {error.verify_message}") from None
+    except TimeoutError:
+        raise Unreachable(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
+    except OSError as error:
+        raise Unreachable(error.strerror or str(error)) from None
+    finally:
+        if not connection.is_open:
+            connection.abort()
+            if not connection.opened.done():
+                connection.opened.cancel()
+    return connection
+
+
+def mechanisms(broker: BrokerSettings, server: Server) -> tuple[str, ...]:
+    """The ways to say who we are, the best first. A password is shown to nobody who listens on the way."""
+    found = [EXTERNAL] if server.tls and broker.tls_cert else []
+    if server.user is not None:
+        found += [SCRAM_SHA_512, SCRAM_SHA_256]
+        if server.tls or broker.plain_without_tls or server.is_this_machine:
+            found.append(PLAIN)
+    return tuple(found) or (ANONYMOUS,)

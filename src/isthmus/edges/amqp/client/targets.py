@@ -1,0 +1,111 @@
+"""A link to one address of a broker: sends while it has credit, and tells what became of each message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from isthmus.config.model.brokers import Node
+from isthmus.edges.amqp.client.connection import BrokerConnection
+from isthmus.edges.amqp.protocol import Attach, Delivery, Sender
+from isthmus.edges.amqp.protocol.conditions import Fault
+from isthmus.edges.amqp.protocol.terms import OUTCOMES, Source, Target
+from isthmus.edges.contract import Unreachable
+
+OUTCOME_SYMBOLS: Final = tuple(each.SYMBOL for each in OUTCOMES)
+
+
+class Refused(Fault):
+    """The broker does not let us have an address, or has taken it back: with a condition of AMQP's."""
+
+
+class BrokerTarget:
+    """One link, from `attach` until the broker or the connection ends it."""
+
+    def __init__(self, connection: BrokerConnection, node: Node, name: str) -> None:
+        loop = asyncio.get_running_loop()
+        self.ended: Unreachable | Refused | None = None
+        """Why the link is over, if it is."""
+        self._connection = connection
+        self._ready: asyncio.Future[None] = loop.create_future()
+        self._credit = asyncio.Event()
+        self._undecided: dict[Delivery, asyncio.Future[object]] = {}
+        self._count = 0
+        self._link: Sender = connection.session.sender(name)
+        self._link.context = self
+        self._link.attach(
+            source=Source(None, outcomes=OUTCOME_SYMBOLS),
+            target=Target(node.address, capabilities=(node.capability,)) if node.address else Target(),
+        )
+        connection.wake()
+
+    async def attached_within(self, timeout_s: float) -> None:
+        """Return once the broker has attached it. Raises `Refused` or `Unreachable`."""
+        await asyncio.wait((self._ready,), timeout=timeout_s)
+        if self.ended is not None:
+            raise self.ended
+        if not self._ready.done():
+            raise Unreachable("the broker does not answer attach")
+
+    @property
+    def max_message_size(self) -> int:
+        """How large a message the broker takes, in bytes; 0 is any."""
+        return self._link.max_message_size
+
+    async def credit_within(self, timeout_s: float) -> None:
+        """Return once a message may be sent. Raises `Refused` or `Unreachable`."""
+        await self._connection.drained()
+        while self._link.credit <= 0 and self.ended is None:
+            self._credit.clear()
+            try:
+                await asyncio.wait_for(self._credit.wait(), timeout_s)
+            except TimeoutError:
+                raise Unreachable(f"the broker gives no credit for {self._link.name}") from None
+        if self.ended is not None:
+            raise self.ended
+
+    def send(self, data: bytes) -> asyncio.Future[object]:
+        """Send a message. The future has the outcome, or raises `Refused` or `Unreachable`."""
+        self._count += 1
+        decided: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._undecided[self._link.send(self._count.to_bytes(8), data)] = decided
+        self._connection.wake()
+        return decided
+
+    # What the connection calls
+
+    def attached(self, attach: Attach) -> None:
+        """The broker has an end of the link; one without a target is about to be detached."""
+        if attach.target is not None and not self._ready.done():
+            self._ready.set_result(None)
+
+    def detached(self, why: str, condition: str | None) -> None:
+        """Tell everybody who waits."""
+        self.ended = ended = Unreachable(why) if condition is None else Refused(condition, why)
+        if not self._ready.done():
+            self._ready.set_result(None)
+        self._credit.set()
+        undecided, self._undecided = self._undecided, {}
+        for decided in undecided.values():
+            if not decided.done():
+                decided.set_exception(ended)
+                decided.exception()  # asked for: whoever sent it may be gone
+
+    def delivered(self, delivery: Delivery) -> None:
+        """Only receivers have this."""
+
+    def flowed(self) -> None:
+        """There may be credit."""
+        if self._link.drain:
+            self._link.drained()
+            self._connection.wake()
+        if self._link.credit > 0:
+            self._credit.set()
+
+    def disposed(self, deliveries: Sequence[Delivery], state: object) -> None:
+        """Tell what became of messages."""
+        for delivery in deliveries:
+            decided = self._undecided.pop(delivery, None)
+            if decided is not None and not decided.done():
+                decided.set_result(state)

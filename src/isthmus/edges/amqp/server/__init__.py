@@ -1,0 +1,1 @@
+"""The AMQP 1.0 server for JMS and AMQP clients."""

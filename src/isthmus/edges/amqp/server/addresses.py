@@ -1,0 +1,122 @@
+"""Which addresses can be sent to: those that a route may take, and those of topics for the direct route.
+
+Whether a route takes a message is known only with the message. An address counts as taken by a route unless
+the route's predicate fails for it whatever the headers are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from confluent_kafka import KafkaException
+
+from isthmus.config.model import values
+from isthmus.errors import HardFailure
+from isthmus.kafka.blocking import REQUEST_TIMEOUT_S, LastingAdmin, create_topics
+from isthmus.kafka.options import Kafka
+from isthmus.message import Body, BodyKind, Message
+from isthmus.routing.predicate import (
+    All,
+    Any,
+    Compare,
+    Exists,
+    HeaderField,
+    Match,
+    Not,
+    OneOf,
+    Predicate,
+    matches,
+)
+from isthmus.routing.route import TEMPORARY_PREFIX, Route, topic_of_address
+
+KEPT: Final = 10_000
+"""How many addresses are remembered; then they are asked for anew."""
+
+
+class AddressBook(Protocol):
+    """Knows which addresses there are."""
+
+    def knows(self, address: str) -> bool:
+        """Whether an address is known to be taken, without asking anyone."""
+        ...
+
+    async def find(self, address: str) -> str | None:
+        """None if the address is taken, which may make it so; else why not, for people.
+
+        Raises `HardFailure` when Kafka does not answer.
+        """
+        ...
+
+
+class KafkaAddresses:
+    """The addresses of a bridge's routes, and with ``direct`` those of Kafka's topics."""
+
+    def __init__(
+        self, kafka: Kafka, routes: Sequence[Route], *, direct: bool, auto_create: bool, partitions: int = 4
+    ) -> None:
+        self._kafka = kafka
+        self._routes = [route for route in routes if not route.is_direct]
+        self._direct = direct or any(route.is_direct for route in routes)
+        self._auto_create = auto_create
+        self._partitions = partitions
+        self._known: set[str] = set()
+        self._admin = LastingAdmin(kafka)
+
+    def knows(self, address: str) -> bool:
+        """Whether the address was found before, or is that of a temporary queue, here or elsewhere."""
+        return address in self._known or address.startswith(TEMPORARY_PREFIX)
+
+    async def find(self, address: str) -> str | None:
+        """Look the address up; topics are made where that is allowed."""
+        if self.knows(address):
+            return None
+        if not any(_possible(route.predicate, address) is not False for route in self._routes):
+            problem = (
+                await asyncio.to_thread(self._find_topic, address) if self._direct else "no route takes it"
+            )
+            if problem is not None:
+                return f"{address!r:.300}: {problem}"
+        if len(self._known) >= KEPT:  # routes may take any number of them
+            self._known.clear()
+        self._known.add(address)
+        return None
+
+    def _find_topic(self, address: str) -> str | None:
+        topic = topic_of_address(address)
+        try:
+            values.topic_name(topic)
+        except ValueError as error:
+            return f"no topic can have that name: {error}"
+        try:
+            if topic in self._admin.ask(lambda admin: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).topics:
+                return None
+            if not self._auto_create:
+                return f"there is no topic {topic}, and no route takes it"
+            create_topics(self._kafka, [topic], self._partitions)
+        except KafkaException as error:
+            raise HardFailure(
+                f"Kafka does not say whether there is a topic {topic}: {error.args[0].str()}",
+                remedy="check that the brokers are up",
+            ) from error
+        return None
+
+
+def _possible(predicate: Predicate, address: str) -> bool | None:
+    """Whether the predicate holds for a message to that address; None if its headers decide."""
+    match predicate:
+        case All(terms):
+            found = [_possible(term, address) for term in terms]
+            return False if False in found else None if None in found else True
+        case Any(terms):
+            found = [_possible(term, address) for term in terms]
+            return True if True in found else None if None in found else False
+        case Not(term):
+            inner = _possible(term, address)
+            return None if inner is None else not inner
+        case Compare(field) | Match(field) | OneOf(field) | Exists(field):
+            if isinstance(field, HeaderField):
+                return None
+            message = Message(id="", address=address, protocol="", value=None, body=Body(BodyKind.EMPTY))
+            return matches(predicate, message)

@@ -1,0 +1,140 @@
+"""What the front door needs of others, and what it hands to them.
+
+`BatchJournal` is where senders' messages go. `OutgoingLinks` is the seam for receivers: the server hands
+every link that a client wants to receive on to it, and gets an `OutgoingLink` that fills the link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from isthmus.edges.amqp.protocol import Attach, Delivery, Identity, Link, Sender
+from isthmus.edges.amqp.protocol.conditions import Fault
+from isthmus.edges.amqp.protocol.terms import Source
+from isthmus.edges.amqp.server.transactions import Transactions
+from isthmus.edges.amqp.server.users import User
+from isthmus.errors import IsthmusError
+from isthmus.journal.layout import Entry, Record
+from isthmus.routing.route import TEMPORARY_PREFIX
+
+ERROR_PREFIX = "io.strimzi:"
+"""Before conditions that are not AMQP's own, for clients that know them from that bridge."""
+ERROR_TO_KAFKA = f"{ERROR_PREFIX}error-to-kafka"
+
+
+class Refused(Fault):
+    """A link or message that is not taken: the condition and description that the client is told."""
+
+
+class BatchJournal(Protocol):
+    """Takes many entries without a future for each."""
+
+    def put(
+        self, entry: Entry, decided: Callable[[IsthmusError | None], None], *, more: bool = False
+    ) -> None:
+        """Write an entry. ``decided`` is called on the loop, later: with None once the journal has it.
+
+        Where ``more`` is about to follow, the entry may wait for that.
+        """
+        ...
+
+    def put_record(
+        self,
+        record: Record,
+        session: str,
+        decided: Callable[[IsthmusError | None], None],
+        *,
+        more: bool = False,
+    ) -> None:
+        """Write the record of an entry of a session, likewise."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """Who is connected."""
+
+    container_id: str
+    """What JMS calls the client id."""
+    identity: Identity
+    user: User | None
+    """None for a client without a name, which may do everything."""
+    connection_id: str
+    """Unique to the connection."""
+
+    def may_send(self, address: str) -> bool:
+        """Whether the client may send to an address. Who knows that of a temporary queue may answer there."""
+        return self.user is None or address.startswith(TEMPORARY_PREFIX) or self.user.may_send(address)
+
+    def may_receive(self, address: str) -> bool:
+        """Whether the client may receive from an address; a temporary queue asks who made it."""
+        return self.user is None or address.startswith(TEMPORARY_PREFIX) or self.user.may_receive(address)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiverRequest:
+    """A client's wish to receive."""
+
+    link: Sender
+    """The engine's end of the link, to send on: ``link.send(tag, data, settled=…)`` while ``link.credit``,
+    ``link.drained()`` when ``link.drain`` and there is nothing to send."""
+    attach: Attach
+    """What the client asked for: source with filters and capabilities, settle modes, properties."""
+    client: Client
+    transactions: Transactions
+    """Where an acknowledgement in a transaction finds it: `Transactions.find`, `Transaction.enlist`."""
+    wake: Callable[[], None]
+    """To be called, on the loop, after anything was sent, settled or drained: bytes go out once a turn."""
+    sign: Callable[[], None]
+    """To be called for a receiver that wants nothing of its own client's: from then on what the connection
+    sends says who sent it."""
+    sent: Callable[[int], None]
+    """To be told how many messages were sent, however many at a time."""
+    congested: Callable[[], bool]
+    """Whether the client reads too slowly: send no more until `OutgoingLink.flowed` is called."""
+
+
+class OutgoingLink(Protocol):
+    """Fills one link. All is called on the loop."""
+
+    @property
+    def source(self) -> Source:
+        """What the client is answered: the source as it was granted, with filters that are honoured."""
+        ...
+
+    def flowed(self) -> None:
+        """Credit, or the wish to drain, has changed: see the link. Called once after attach, too."""
+        ...
+
+    def disposed(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
+        """The client said something of deliveries: an outcome, or a transactional-state.
+
+        Those that it did not settle are to be settled with ``delivery.settle(state)``.
+        """
+        ...
+
+    async def close(self, *, detached: bool) -> None:
+        """The link is over: commit what can be, let go of the rest. The detach is answered for you.
+
+        ``detached`` tells that the client did not close it, as with a durable subscription that it will come
+        back to.
+        """
+        ...
+
+
+class OutgoingLinks(Protocol):
+    """Makes outgoing_links, and nodes that live as long as the link which asked for them."""
+
+    async def open(self, request: ReceiverRequest) -> OutgoingLink:
+        """What fills a link. Raises `Refused` for one that cannot be had; attach is answered for you."""
+        ...
+
+    async def create_node(self, link: Link, client: Client) -> str:
+        """The address of a new node, for a dynamic target of a sender. Raises `Refused`."""
+        ...
+
+    async def delete_node(self, address: str) -> None:
+        """The link that made the node is gone."""
+        ...

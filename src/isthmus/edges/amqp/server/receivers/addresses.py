@@ -1,0 +1,81 @@
+"""What a receiver asks for: a topic and a consumer group, a JMS queue, or a JMS topic.
+
+=====================================  ===============================================================
+source                                 is
+=====================================  ===============================================================
+``orders/eu/group.id/billing``         topic ``orders.eu``, consumer group ``billing``
+``orders`` with capability ``queue``   a JMS queue: topic ``orders``, shared by its receivers
+``orders`` with capability ``topic``   a JMS topic: topic ``orders``, all of it for every subscription
+``isthmus.temporary.…``                a temporary queue of this connection
+=====================================  ===============================================================
+
+The first ``/group.id/`` splits; slashes after it are the group's own.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from isthmus.edges.amqp.protocol.terms import Source
+from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Refused
+from isthmus.routing.route import TEMPORARY_PREFIX, topic_of_address
+
+GROUP_MARK: Final = "/group.id/"
+NO_GROUP_ID: Final = f"{ERROR_PREFIX}no-group-id"
+COPY: Final = "copy"
+"""The distribution mode of those who look at a queue, and take nothing from it."""
+
+
+class Kind(Enum):
+    """How records of a topic are shared out."""
+
+    GROUP = "group"
+    """Among the receivers of a consumer group."""
+    QUEUE = "queue"
+    """Among all receivers, each record to one of them."""
+    TOPIC = "topic"
+    """To every subscription."""
+    BROWSER = "browser"
+    """To whoever looks, who takes nothing."""
+    TEMPORARY = "temporary"
+    """To the connection that made the queue."""
+
+
+_KINDS: Final = {
+    "queue": Kind.QUEUE,
+    "topic": Kind.TOPIC,
+    "temporary-queue": Kind.TEMPORARY,
+    "temporary-topic": Kind.TEMPORARY,
+}
+
+
+class Origin(NamedTuple):
+    """Where a receiver's messages come from."""
+
+    kind: Kind
+    address: str
+    """As the client wrote it: what its messages are addressed to."""
+    topic: str
+    """Empty for a temporary queue."""
+    group: str = ""
+
+
+def origin_of(source: Source) -> Origin:
+    """What a source asks for. Raises `Refused`."""
+    address = source.address or ""
+    kind = next((_KINDS[each] for each in source.capabilities if each in _KINDS), Kind.GROUP)
+    if address.startswith(TEMPORARY_PREFIX) or kind is Kind.TEMPORARY:
+        return Origin(Kind.TEMPORARY, address, "")
+    topic, mark, group = address.partition(GROUP_MARK)
+    if mark:
+        kind = Kind.GROUP
+    elif kind is Kind.GROUP:
+        raise Refused(NO_GROUP_ID, "Mandatory group.id not specified in the address")
+    elif kind is Kind.QUEUE and source.distribution_mode == COPY:
+        kind = Kind.BROWSER
+    if not topic:
+        raise Refused(NO_GROUP_ID, "Empty topic in specified address")
+    if mark and not group:
+        raise Refused(NO_GROUP_ID, "Empty consumer group in specified address")
+    return Origin(kind, address, topic_of_address(topic), group)

@@ -1,0 +1,237 @@
+"""Makes an outgoing_link for every link that a client wants to receive on, and nodes for temporary queues."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_STORED, TopicPartition
+from msgspec.structs import replace
+
+from isthmus.codecs.amqp import AmqpMessage
+from isthmus.converters import MessageConverter, ReceivedRecord, converter
+from isthmus.edges.amqp.protocol import Link
+from isthmus.edges.amqp.protocol.conditions import NOT_FOUND, NOT_IMPLEMENTED, UNAUTHORIZED_ACCESS
+from isthmus.edges.amqp.protocol.performatives import SETTLED
+from isthmus.edges.amqp.protocol.terms import Source
+from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Client, ReceiverRequest, Refused
+from isthmus.edges.amqp.server.receivers.addresses import Kind, Origin, origin_of
+from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
+from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
+from isthmus.edges.amqp.server.receivers.group import READER_GROUP, Commits, GroupSource, Reading
+from isthmus.edges.amqp.server.receivers.outgoing_link import (
+    Ended,
+    KafkaOutgoingLink,
+    Undeliverable,
+    Wants,
+    everything,
+    skip,
+)
+from isthmus.edges.amqp.server.receivers.queue import QueueSource
+from isthmus.edges.amqp.server.receivers.record_source import RecordSource
+from isthmus.edges.amqp.server.receivers.subscriptions import GLOBAL, group_name, subscription_of
+from isthmus.edges.amqp.server.receivers.temporary import LIMIT_BYTES, TemporaryForm, TemporaryQueues
+from isthmus.errors import RefusedFailure
+from isthmus.journal.layout import CLIENT
+from isthmus.kafka.options import Kafka
+
+T = TypeVar("T")
+
+PARTITION_NOT_EXISTS: Final = f"{ERROR_PREFIX}partition-not-exists"
+QUEUE_PREFIX: Final = "jms-queue:"
+"""Before the topic in the name of a queue's share group."""
+NO_QUEUE_SELECTORS: Final = (
+    "a queue takes no selector: Kafka gives each of its records to any receiver, and loses one that is given "
+    "back too often. amqp.queue-selectors=views makes every selector a queue of its own"
+)
+OUTCOMES: Final = (
+    "amqp:accepted:list",
+    "amqp:rejected:list",
+    "amqp:released:list",
+    "amqp:modified:list",
+)
+
+
+class KafkaOutgoingLinks:
+    """Receivers on Kafka's topics. To be used on one event loop."""
+
+    def __init__(
+        self,
+        kafka: Kafka,
+        converter_of: Callable[[str], MessageConverter],
+        *,
+        temporary_topic: str,
+        queue_views: bool = False,
+        auto_create: bool = False,
+        partitions: int = 4,
+        undeliverable: Undeliverable = skip,
+    ) -> None:
+        self._kafka = kafka
+        self.not_acknowledged = 0
+        """How many acknowledgements of queues' messages Kafka did not take: those messages come again."""
+        self._temporary_topic = temporary_topic
+        self._queue_views = queue_views
+        self._converter_of = converter_of
+        self._groups = ReceiverAdmin(kafka, auto_create=auto_create, partitions=partitions)
+        self._undeliverable = undeliverable
+        self._temporary = TemporaryQueues(kafka, self._temporary_ends, self._overflow)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def open(self, request: ReceiverRequest) -> KafkaOutgoingLink:
+        """An outgoing_link for a link. Raises `Refused`, or `HardFailure` if Kafka does not answer."""
+        asked = request.attach.source
+        if not isinstance(asked, Source):
+            asked = await self._find_subscription(request)
+        filters = filters_of(asked.filter)
+        if asked.dynamic:
+            asked = replace(asked, address=await self._temporary.create(request.client.connection_id))
+        origin = origin_of(asked)
+        if origin.kind is Kind.TEMPORARY:
+            return self._open_temporary(request, asked, filters)
+        self._check(origin, filters)
+        partitions = await asyncio.to_thread(self._groups.partitions, origin.topic)
+        supply, closed = await self._supply(request, asked, origin, filters, partitions)
+        if filters.no_local:
+            request.sign()
+        return KafkaOutgoingLink(
+            request,
+            supply,
+            self._converter_of(origin.topic),
+            _granted(asked, filters),
+            wants=_wants(filters, request.client),
+            undeliverable=self._undeliverable,
+            closed=closed,
+        )
+
+    def _check(self, origin: Origin, filters: Filters) -> None:
+        """Raises `Refused` for filters that cannot be obeyed there."""
+        if filters.selector is not None and origin.kind is Kind.QUEUE and not self._queue_views:
+            raise Refused(NOT_IMPLEMENTED, NO_QUEUE_SELECTORS)
+        if filters.no_local and self._converter_of(origin.topic) is not converter("jms"):
+            raise Refused(NOT_IMPLEMENTED, "no-local: only in the jms form does a record say who sent it")
+
+    async def create_node(self, link: Link, client: Client) -> str:  # noqa: ARG002
+        """A temporary queue."""
+        return await self._temporary.create(client.connection_id)
+
+    async def delete_node(self, address: str) -> None:
+        """Remove a temporary queue."""
+        await self._temporary.delete(address)
+
+    def _open_temporary(
+        self, request: ReceiverRequest, source: Source, filters: Filters
+    ) -> KafkaOutgoingLink:
+        supply = self._temporary.supply(source.address or "", request.client.connection_id)
+        return KafkaOutgoingLink(
+            request,
+            supply,
+            TemporaryForm(),
+            _granted(source, filters),
+            wants=_wants(filters, request.client),
+            undeliverable=self._undeliverable,
+        )
+
+    def _count_not_acknowledged(self, count: int) -> None:
+        self.not_acknowledged += count
+
+    def _temporary_ends(self) -> list[TopicPartition]:
+        topic = self._temporary_topic
+        return self._groups.ends(topic, self._groups.partitions(topic))
+
+    def _overflow(self, record: ReceivedRecord) -> None:
+        failure = RefusedFailure(f"nobody takes what is in the temporary queue, over {LIMIT_BYTES} bytes")
+        task = asyncio.ensure_future(self._undeliverable(record, failure))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _supply(
+        self,
+        request: ReceiverRequest,
+        source: Source,
+        origin: Origin,
+        filters: Filters,
+        partitions: Sequence[int],
+    ) -> tuple[RecordSource, Ended | None]:
+        """Who reads for the link, and what to do when the client closes it."""
+        topic = origin.topic
+        commits = Commits.BEFORE if request.attach.snd_settle_mode == SETTLED else Commits.AFTER
+        read = partial(Reading, topic=topic)
+        match origin.kind:
+            case Kind.GROUP:
+                places = _places(topic, filters.position, partitions)
+                return GroupSource(
+                    self._kafka, read(group=origin.group, commits=commits, places=places)
+                ), None
+            case Kind.QUEUE:
+                group = f"{QUEUE_PREFIX}{topic}" + (f":{filters.selector.digest}" if filters.selector else "")
+                heartbeat_s = await asyncio.to_thread(self._groups.begin_queue, group)
+                return QueueSource(
+                    self._kafka,
+                    topic,
+                    group,
+                    partitions=len(partitions),
+                    heartbeat_s=heartbeat_s,
+                    at_most_once=commits is Commits.BEFORE,
+                    not_acknowledged=self._count_not_acknowledged,
+                ), None
+            case Kind.TOPIC:
+                return await self._subscribe(request, source, topic, list(partitions), commits)
+            case _:
+                places = [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions]
+                reading = read(group=READER_GROUP, commits=Commits.NEVER, places=places)
+                return GroupSource(self._kafka, reading), None
+
+    async def _subscribe(
+        self, request: ReceiverRequest, source: Source, topic: str, partitions: list[int], commits: Commits
+    ) -> tuple[RecordSource, Ended | None]:
+        subscription = subscription_of(source, request.link.name, request.client)
+        if subscription is None:
+            ends = await asyncio.to_thread(self._groups.ends, topic, partitions)
+            alone = Reading(topic=topic, group=READER_GROUP, commits=Commits.NEVER, places=ends)
+            return GroupSource(self._kafka, alone), None
+        await asyncio.to_thread(self._groups.begin, topic, partitions, subscription.group)
+        reading = Reading(topic=topic, group=subscription.group, commits=commits)
+        return GroupSource(self._kafka, reading), partial(self._forget, subscription.group)
+
+    async def _forget(self, group: str) -> None:
+        """Unsubscribe: the group is gone, unless others are still in it."""
+        await asyncio.to_thread(self._groups.delete, group)
+
+    async def _find_subscription(self, request: ReceiverRequest) -> Source:
+        """The source of a durable subscription that a client asks for by its link's name, to end it."""
+        wants_global = GLOBAL in request.attach.desired_capabilities
+        group = group_name(request.link.name, "" if wants_global else request.client.container_id)
+        topic = await asyncio.to_thread(self._groups.topic_of, group)
+        if topic is None:
+            raise Refused(NOT_FOUND, f"there is no subscription {request.link.name!r:.300}")
+        if not request.client.may_receive(topic):
+            raise Refused(UNAUTHORIZED_ACCESS, f"you may not receive from {topic!r:.300}")
+        capabilities = ("topic", "shared", "global") if wants_global else ("topic",)
+        return Source(topic, durable=2, expiry_policy="never", capabilities=capabilities)
+
+
+def _wants(filters: Filters, client: Client) -> Wants:
+    selector, own = filters.selector, client.container_id if filters.no_local else None
+    if selector is None and own is None:
+        return everything
+
+    def wants(message: AmqpMessage) -> bool:
+        sender = (message.application_properties or {}).get(CLIENT)
+        return (own is None or sender != own) and (selector is None or selector.wants(message))
+
+    return wants
+
+
+def _granted(asked: Source, filters: Filters) -> Source:
+    return replace(asked, filter=filters.honoured, outcomes=OUTCOMES, default_outcome=asked.default_outcome)
+
+
+def _places(topic: str, position: Position, partitions: Sequence[int]) -> list[TopicPartition]:
+    if position.partition is None:
+        return []
+    if position.partition not in partitions:
+        raise Refused(PARTITION_NOT_EXISTS, "Specified partition doesn't exist")
+    offset = OFFSET_STORED if position.offset is None else position.offset
+    return [TopicPartition(topic, position.partition, offset)]

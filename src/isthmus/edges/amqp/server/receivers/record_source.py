@@ -1,0 +1,138 @@
+"""Between what reads Kafka and what fills a link: what each may ask of the other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from enum import Enum
+from typing import Final, Protocol, cast
+
+from confluent_kafka import Message
+
+from isthmus.converters import ReceivedRecord
+from isthmus.edges.amqp.server.contract import ERROR_PREFIX
+from isthmus.journal.layout import KafkaHeaders
+
+KAFKA_SUBSCRIBE: Final = f"{ERROR_PREFIX}kafka-subscribe"
+KAFKA_COMMIT: Final = f"{ERROR_PREFIX}kafka-commit"
+
+
+class Acknowledgement(Enum):
+    """What becomes of a record."""
+
+    ACCEPT = "accept"
+    RELEASE = "release"
+    """It comes again."""
+    FAIL = "fail"
+    """It comes again, and counts as delivered in vain."""
+    REJECT = "reject"
+    """It is done with, though nobody took it."""
+
+    __hash__ = object.__hash__  # Enum's own is ten times slower
+
+
+class PolledRecord:
+    """A record that was read, on its way to a receiver."""
+
+    def __init__(self, read: Message | ReceivedRecord, deliveries: int = 0) -> None:
+        """``deliveries`` is how often it was delivered before, in vain."""
+        self._read = read
+        self.deliveries = deliveries
+        if isinstance(read, ReceivedRecord):
+            self.partition, self.offset = read.partition, read.offset
+        else:
+            self.partition, self.offset = read.partition() or 0, read.offset() or 0
+
+    @property
+    def record(self) -> ReceivedRecord:
+        """What converters take. It is made when it is asked for: many may wait, few are converted twice."""
+        return self._read if isinstance(self._read, ReceivedRecord) else record_of(self._read)
+
+    @property
+    def tag(self) -> bytes:
+        """The delivery tag: unique on the link."""
+        return b"%d_%d" % (self.partition, self.offset)
+
+    def again(self, verdict: Acknowledgement) -> PolledRecord:
+        """The same, to be delivered once more after this verdict."""
+        return PolledRecord(self._read, self.deliveries + (verdict is Acknowledgement.FAIL))
+
+
+def record_of(message: Message) -> ReceivedRecord:
+    """A record as converters know it."""
+    return ReceivedRecord(
+        message.topic() or "",
+        message.partition() or 0,
+        message.offset() or 0,
+        message.key(),
+        message.value(),
+        cast("KafkaHeaders", message.headers() or ()),
+    )
+
+
+class RecordSink(Protocol):
+    """Who takes records. All is called on the loop."""
+
+    def arrived(self, taken: Sequence[PolledRecord], *, again: bool = False) -> None:
+        """Records were read; ``again`` if they go before all that wait."""
+        ...
+
+    def idle(self) -> None:
+        """Kafka has nothing more at the moment."""
+        ...
+
+    def revoked(self, partitions: Collection[int]) -> None:
+        """These partitions are somebody else's now: what was not sent of them is not to be."""
+        ...
+
+    def failed(self, condition: str, description: str) -> None:
+        """Nothing more can come."""
+        ...
+
+
+class RecordSource(Protocol):
+    """Reads records. All is called on the loop."""
+
+    def start(self, sink: RecordSink) -> None:
+        """Begin. Nothing arrives before it is wanted."""
+        ...
+
+    def want(self, count: int) -> None:
+        """That many records may arrive from now on: it replaces what was said before."""
+        ...
+
+    def settle(self, taken: PolledRecord, verdict: Acknowledgement) -> None:
+        """A record that arrived is decided."""
+        ...
+
+    async def close(self) -> None:
+        """Make what was settled hold, and let go of the rest."""
+        ...
+
+
+class OnLoop:
+    """Calls a sink from another thread. What comes after the loop has ended is dropped."""
+
+    def __init__(self, sink: RecordSink) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sink = sink
+
+    def arrived(self, taken: Sequence[PolledRecord]) -> None:
+        """See `RecordSink.arrived`."""
+        self._call(lambda: self._sink.arrived(taken))
+
+    def idle(self) -> None:
+        """See `RecordSink.idle`."""
+        self._call(self._sink.idle)
+
+    def revoked(self, partitions: Collection[int]) -> None:
+        """See `RecordSink.revoked`."""
+        self._call(lambda: self._sink.revoked(partitions))
+
+    def failed(self, condition: str, description: str) -> None:
+        """See `RecordSink.failed`."""
+        self._call(lambda: self._sink.failed(condition, description))
+
+    def _call(self, what: Callable[[], None]) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(what)

@@ -1,0 +1,235 @@
+"""The front door: an AMQP 1.0 server for JMS and AMQP clients, on asyncio.
+
+What senders send goes to the journal, and is accepted once it is there. What receivers get comes from the
+`OutgoingLinks` that the server is given. `close` lets no more in, waits for what is in flight, and tells
+clients that it is not their fault.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
+from isthmus.edges.amqp.protocol import Connection, Identity, Limits, Open, SaslServer
+from isthmus.edges.amqp.protocol.conditions import CONNECTION_FORCED
+from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
+from isthmus.edges.amqp.protocol.terms import Error
+from isthmus.edges.amqp.server.addresses import AddressBook
+from isthmus.edges.amqp.server.connection import ServerConnection
+from isthmus.edges.amqp.server.contract import BatchJournal, Client, OutgoingLinks
+from isthmus.edges.amqp.server.users import User, Users
+
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS")
+
+TICK_S: Final = 0.5
+"""How often heartbeats are seen to."""
+GOODBYE_S: Final = 2.0
+"""How long clients may take to answer close."""
+OVERHEAD_BYTES: Final = 4096
+"""What a message under way takes in memory beside its bytes, roughly."""
+
+
+@dataclass(slots=True)
+class Stats:
+    """What was counted since the start."""
+
+    accepted: int = 0
+    accepted_bytes: int = 0
+    rejected: int = 0
+    delivered: int = 0
+    """Messages that were sent to receivers."""
+    connects: int = 0
+    disconnects: int = 0
+    turned_away: int = 0
+    """Connections beyond the limit."""
+
+
+class AmqpServer:
+    """Takes connections until it is closed."""
+
+    def __init__(
+        self,
+        settings: AmqpSettings,
+        amqps: AmqpsSettings | None = None,
+        *,
+        journal: BatchJournal,
+        addresses: AddressBook,
+        max_message_size: int,
+        container_id: str = "isthmus",
+        users: Users | None = None,
+        outgoing_links: OutgoingLinks | None = None,
+        as_json: bool = False,
+    ) -> None:
+        self.settings = settings
+        self.journal = journal
+        self.addresses = addresses
+        self.max_message_size = settings.max_message_size or max_message_size
+        self.outgoing_links = outgoing_links
+        self.as_json = as_json
+        """Whether any route needs the document of the ``json`` converter."""
+        self.stats = Stats()
+        self._amqps = amqps or AmqpsSettings()
+        self._users = users
+        self._limits = Limits(
+            max_frame_size=settings.max_frame_size,
+            channel_max=settings.max_sessions - 1,
+            handle_max=settings.max_links - 1,
+            idle_timeout_s=settings.idle_timeout_s,
+            max_partial_bytes=max(settings.max_unsettled_bytes, 2 * self.max_message_size),
+        )
+        self._answer = Open(container_id, offered_capabilities=CAPABILITIES)
+        self.full = False
+        """Whether the messages that are under way are too many bytes for anybody to be read further."""
+        self._unsettled_bytes = 0
+        self._connections: dict[ServerConnection, None] = {}
+        self._woken: dict[ServerConnection, None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._servers: list[asyncio.Server] = []
+        self._ticking: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop
+
+    async def start(self, *, reuse_port: bool = False) -> None:
+        """Begin to listen. With ``reuse_port`` several processes share the port."""
+        self._loop = asyncio.get_running_loop()
+        if self.settings.enabled:
+            await self._listen(self.settings.port, None, reuse_port)
+        if self._amqps.port is not None:
+            await self._listen(self._amqps.port, self._amqps, reuse_port)
+        self._tick()
+
+    @property
+    def ports(self) -> list[int]:
+        """The ports that it listens on: without TLS first."""
+        return [server.sockets[0].getsockname()[1] for server in self._servers]
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._connections)
+
+    async def close(self, grace_s: float = 10.0) -> None:
+        """Let nobody else in, wait for what is under way, and say goodbye."""
+        for server in self._servers:
+            server.close()
+        if self._ticking is not None:
+            self._ticking.cancel()
+        for connection in self._connections:
+            connection.welcome = False
+        deadline = time.monotonic() + grace_s
+        while any(connection.in_flight for connection in self._connections) and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        for connection in list(self._connections):
+            connection.close(Error(CONNECTION_FORCED, "the server is shutting down"))
+        deadline = time.monotonic() + GOODBYE_S
+        while self._connections and time.monotonic() < deadline:
+            await asyncio.sleep(0.01)
+        for connection in list(self._connections):
+            connection.abort()
+        while self._connections or self._tasks:
+            await asyncio.sleep(0.01)
+        for server in self._servers:
+            await server.wait_closed()
+
+    # What connections call
+
+    def new_engine(self, certificate: dict[str, Any] | None, encrypted: bool) -> Connection:
+        """The engine for a connection, with the mechanisms that suit it."""
+        external = _common_name(certificate)
+        mechanisms = [EXTERNAL] if external else []
+        if self._users is not None:
+            mechanisms += [SCRAM_SHA_512, SCRAM_SHA_256]
+            if encrypted or self.settings.plain_without_tls:
+                mechanisms.append(PLAIN)
+        anonymous = self.settings.allows_anonymous
+        if anonymous:
+            mechanisms.append(ANONYMOUS)
+        sasl = SaslServer(mechanisms, self._users, external)
+        return Connection.server(self._limits, sasl, answer=self._answer, needs_sasl=not anonymous)
+
+    def admit(self, connection: ServerConnection) -> bool:
+        """Whether there is room for one more."""
+        if len(self._connections) >= self.settings.max_connections:
+            self.stats.turned_away += 1
+            return False
+        self._connections[connection] = None
+        self.stats.connects += 1
+        return True
+
+    def dismiss(self, connection: ServerConnection) -> None:
+        """Forget one that is gone."""
+        if connection in self._connections:
+            del self._connections[connection]
+            self.stats.disconnects += 1
+        self._woken.pop(connection, None)
+
+    def hold(self, size: int) -> None:
+        """Count a message that is under way."""
+        self._unsettled_bytes += size + OVERHEAD_BYTES
+        if not self.full and self._unsettled_bytes > self.settings.max_total_unsettled_bytes:
+            self._set_full(True)
+
+    def release(self, size: int) -> None:
+        """Count a message that is decided."""
+        self._unsettled_bytes -= size + OVERHEAD_BYTES
+        if self.full and self._unsettled_bytes <= self.settings.max_total_unsettled_bytes >> 1:
+            self._set_full(False)
+
+    def recognize(self, client: Client, identity: Identity) -> Client:
+        """The client, now that it is known who it is: with a users file, whoever is not in it may nothing."""
+        user = None
+        if self._users is not None:
+            user = self._users.find(identity.user) or User(identity.user, send=(), receive=())
+        return replace(client, identity=identity, user=user)
+
+    def wake(self, connection: ServerConnection) -> None:
+        """Flush a connection at the end of this turn of the loop."""
+        if not self._woken:
+            self._loop.call_soon(self._flush_woken)
+        self._woken[connection] = None
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that outlives a connection."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # Inside
+
+    def _set_full(self, full: bool) -> None:
+        self.full = full
+        for connection in self._connections:
+            connection.update_backpressure()
+
+    async def _listen(self, port: int, amqps: AmqpsSettings | None, reuse_port: bool) -> None:
+        server = await self._loop.create_server(
+            lambda: ServerConnection(self),
+            self.settings.host,
+            port,
+            ssl=None if amqps is None else amqps.context(),
+            reuse_port=reuse_port or None,
+            backlog=1024,
+        )
+        self._servers.append(server)
+
+    def _flush_woken(self) -> None:
+        woken, self._woken = self._woken, {}
+        for connection in woken:
+            connection.flush()
+
+    def _tick(self) -> None:
+        now = self._loop.time()
+        for connection in list(self._connections):
+            connection.tick(now)
+        self._ticking = self._loop.call_later(TICK_S, self._tick)
+
+
+def _common_name(certificate: dict[str, Any] | None) -> str | None:
+    for part in (certificate or {}).get("subject", ()):
+        for name, value in part:
+            if name == "commonName":
+                return str(value)
+    return None

@@ -1,0 +1,150 @@
+"""The AMQP server as a part of a bridge: what senders send goes to the journal, receivers read topics."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from isthmus.config import Settings
+from isthmus.converters import MessageConverter, converter
+from isthmus.edges.amqp.server.addresses import KafkaAddresses
+from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
+from isthmus.edges.amqp.server.server import AmqpServer
+from isthmus.edges.amqp.server.users import Users
+from isthmus.edges.dead_letters import EdgeDeadLetters
+from isthmus.edges.journal import EdgeJournal
+from isthmus.errors import HardFailure
+from isthmus.kafka.blocking import describe
+from isthmus.kafka.options import Kafka
+from isthmus.telemetry.parts import Flow, PartReport
+
+GARBAGE_THRESHOLD = 50_000
+"""After how many new containers Python looks for cycles: a message under way has some 20."""
+LARGEST_BYTES = 16 * 2**20
+"""What the journal's writer takes, where its topic sets no limit that can be read."""
+
+
+class AmqpService:
+    """Takes AMQP connections, from `run` until that is cancelled."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        kafka: Kafka,
+        journal: EdgeJournal,
+        dead_letters: EdgeDeadLetters,
+        *,
+        shares_port: bool = False,
+    ) -> None:
+        """``shares_port`` is whether other processes listen on the same port."""
+        self.ready = asyncio.Event()
+        self._shares_port = shares_port
+        self._where = f"{settings.amqp.host}:{settings.amqp.port}"
+        users = settings.amqp.users_file
+        auto_create = settings.amqp.auto_create
+        auto_create = settings.kafka.embedded if auto_create is None else auto_create
+        self._outgoing_links = KafkaOutgoingLinks(
+            kafka,
+            partial(route_converter, settings),
+            temporary_topic=settings.temporary_topic,
+            queue_views=settings.amqp.queue_selectors == "views",
+            auto_create=auto_create,
+            undeliverable=dead_letters.received,
+        )
+        self._server = AmqpServer(
+            settings.amqp,
+            settings.amqps,
+            journal=journal,
+            addresses=KafkaAddresses(
+                kafka,
+                settings.all_routes,
+                direct=settings.message_convert is not None,
+                auto_create=auto_create,
+            ),
+            outgoing_links=self._outgoing_links,
+            max_message_size=largest_message(settings, kafka),
+            container_id=settings.bridge_id,
+            users=Users.read(Path(users)) if users else None,
+            as_json=settings.uses_json,
+        )
+
+    @property
+    def ports(self) -> list[int]:
+        """The ports that it listens on: without TLS first."""
+        return self._server.ports
+
+    async def run(self) -> None:
+        """Serve until cancelled. Raises `HardFailure` when it cannot listen."""
+        try:
+            await self._server.start(reuse_port=self._shares_port)
+        except OSError as error:
+            raise HardFailure(
+                f"the AMQP server cannot listen on {self._where}: {error.strerror}",
+                remedy="set amqp.host and amqp.port; port 0 takes any that is free",
+            ) from None
+        _spare_the_collector()
+        self.ready.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await self._server.close()
+
+    def counts(self) -> dict[str, int]:
+        """What was counted since the start, and how many are connected now."""
+        return {
+            **asdict(self._server.stats),
+            "not_acknowledged": self._outgoing_links.not_acknowledged,
+            "connections": self._server.connections,
+        }
+
+    def report(self) -> PartReport:
+        """How it stands."""
+        return report_of(self.counts(), connected=self.ready.is_set())
+
+
+def report_of(counts: Mapping[str, int], *, connected: bool) -> PartReport:
+    """How a front door stands that has counted this. Its connections are those of its clients."""
+    return PartReport(
+        name="amqp",
+        kind="intake",
+        system="amqp",
+        connected=connected,
+        taken=Flow(counts["accepted"], counts["accepted_bytes"]),
+        delivered=Flow(counts["delivered"]),
+        dead_letters=counts["rejected"],
+        connects=counts["connects"],
+        disconnects=counts["disconnects"],
+        not_acknowledged=counts["not_acknowledged"],
+    )
+
+
+def _spare_the_collector() -> None:
+    """Have Python look for cycles among fewer objects, less often.
+
+    By default it does with every 35th message, and now and then among everything that the process has: a
+    sixth of the CPU time of a message. Messages make no cycles.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GARBAGE_THRESHOLD)
+
+
+def route_converter(settings: Settings, topic: str, destination: str | None = None) -> MessageConverter:
+    """How the records of a topic are read: as the route wrote them that writes there."""
+    written = (
+        route.convert
+        for route in settings.routes
+        if route.topic == topic and destination in (None, route.destination)
+    )
+    name = next(written, settings.message_convert or "jms")
+    return converter(name, compat=settings.json_compat) if name == "json" else converter(name)
+
+
+def largest_message(settings: Settings, kafka: Kafka) -> int:
+    """How many bytes a record of the journal may have."""
+    journal = describe(kafka, [settings.journal.topic]).get(settings.journal.topic)
+    return min(journal.max_message_bytes or LARGEST_BYTES, LARGEST_BYTES) if journal else LARGEST_BYTES

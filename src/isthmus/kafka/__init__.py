@@ -1,0 +1,1 @@
+"""Kafka, for every part of the bridge."""

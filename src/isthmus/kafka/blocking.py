@@ -1,0 +1,337 @@
+"""Kafka as seen from Python: one description of how to reach it, for all clients, and what its topics are.
+
+Options are written as Java's clients know them, since Spark's Kafka connector takes them as they are. The
+Python client is another library with other names for TLS and passwords: `Kafka.python_options` translates.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from concurrent.futures import wait
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+import msgspec
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    ShareConsumer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AclOperation,
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+    TopicDescription,
+)
+
+from isthmus.config.judgement.check import TopicFacts, TopicProbe
+from isthmus.config.model.settings import KafkaSettings
+from isthmus.errors import ConfigError, HardFailure, Outage
+from isthmus.kafka.options import BATCH_BYTES, Kafka, largest_batch_bytes
+
+T = TypeVar("T")
+
+REQUEST_TIMEOUT_S = 10
+"""How long one question to Kafka may take. Its own default is a minute: too long for a person to wait."""
+
+RECOVERING: Final = {
+    "socket.timeout.ms": 10_000,
+    "session.timeout.ms": 10_000,
+    "topic.metadata.refresh.interval.ms": 10_000,
+}
+"""For members of groups: how long they wait for an answer that was lost with a broker, are missed when they
+are gone, and believe what a broker that has just started said of a topic. Kafka's own are 45 s to 5 min."""
+
+LOOK_S: Final = 5
+"""How often a client is asked which brokers it knows."""
+
+QUIET = logging.getLogger("isthmus.kafka.blocking.client")
+"""What clients log: each failed attempt to connect, among others. What matters comes as an exception."""
+QUIET.setLevel(logging.CRITICAL)
+
+
+def admin_client(kafka: Kafka) -> AdminClient:
+    """A client for topics and their configuration. Raises `ConfigError` for options it does not take."""
+    try:
+        return AdminClient(kafka.python_options(), logger=QUIET)
+    except KafkaException as error:
+        raise ConfigError(f"kafka.*: {error.args[0].str()}") from None
+
+
+def answers(kafka: Kafka) -> bool:
+    """Whether a broker answers within a short time."""
+    try:
+        admin_client(kafka).list_topics(timeout=2)
+    except KafkaException:
+        return False
+    return True
+
+
+class LastingAdmin:
+    """A client for topics and groups that lives as long as its owner, from any thread.
+
+    One client at a time: one that ends with an answer under way can be collected on its own thread, and then
+    ends the process. One that no longer reaches Kafka may never do so again, as `BrokersLost` says: another
+    takes its place, and is asked the next time.
+    """
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._lock = threading.Lock()
+        self._client = admin_client(kafka)
+
+    def ask(self, question: Callable[[AdminClient], T]) -> T:
+        """What the client answers. Raises `KafkaException` like that."""
+        client = self._client
+        try:
+            return question(client)
+        except KafkaException as error:
+            if error.args[0].code() in _UNREACHABLE:
+                with self._lock:
+                    if self._client is client:
+                        self._client = admin_client(self._kafka)
+                        abandon(client)
+            raise
+
+
+_UNREACHABLE = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
+
+
+class BrokersLost(KafkaException):
+    """A client knows no broker any more, and never will again: only another client finds Kafka.
+
+    Kafka's client for C forgets a broker that Kafka does not name. One that is about to stop names nobody,
+    itself included, and if the connection ends in that moment there is nobody left to ask.
+    """
+
+
+class _Broker(msgspec.Struct):
+    source: str
+
+
+class _Statistics(msgspec.Struct):
+    brokers: dict[str, _Broker]
+
+
+_statistics_decoder = msgspec.json.Decoder(_Statistics)
+
+
+def watching_brokers() -> dict[str, Any]:
+    """Options for one client that is to last: `BrokersLost` comes out of its ``poll`` if it is useless."""
+    looks_without = 0
+
+    def look(statistics: str) -> None:
+        nonlocal looks_without
+        known = _statistics_decoder.decode(statistics).brokers.values()
+        looks_without = (
+            0 if any(each.source in ("configured", "learned") for each in known) else looks_without + 1
+        )
+        if looks_without > 1:  # once may be while it finds new ones
+            raise BrokersLost(KafkaError(KafkaError._ALL_BROKERS_DOWN, "the client has lost its brokers"))
+
+    return {"statistics.interval.ms": LOOK_S * 1000, "stats_cb": look}
+
+
+def abandon(client: AdminClient | Consumer | ShareConsumer) -> None:
+    """Let go of a client that has lost its brokers: to close it, or to delete it, may take for ever."""
+    letting_go = threading.Timer(60, [client].clear)  # by then nobody else holds it
+    letting_go.daemon = True
+    letting_go.start()
+
+
+def probe(settings: KafkaSettings) -> TopicProbe:
+    """Asks the configured Kafka about its topics."""
+    kafka = Kafka(settings.bootstrap_servers, settings.client)
+    return lambda names: describe(kafka, names)
+
+
+def describe(kafka: Kafka, names: Collection[str]) -> dict[str, TopicFacts]:
+    """What Kafka says of these topics; one that is not there is left out. `HardFailure` without an answer."""
+    if not names:
+        return {}
+    admin = admin_client(kafka)
+    described = admin.describe_topics(
+        TopicCollection(list(names)), include_authorized_operations=True, request_timeout=REQUEST_TIMEOUT_S
+    )
+    limits = admin.describe_configs(
+        [ConfigResource(ResourceType.TOPIC, name) for name in names], request_timeout=REQUEST_TIMEOUT_S
+    )
+    # Answers that nobody waits for outlive the client, and end the process when they arrive.
+    wait({*described.values(), *limits.values()})
+    facts = {}
+    for name, future in described.items():
+        try:
+            facts[name] = _facts(future.result())
+        except KafkaException as error:
+            match error.args[0].code():
+                case KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                case KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    facts[name] = TopicFacts(
+                        True, writable=False, readable=False, max_message_bytes=None, partitions=0
+                    )
+                case _:
+                    raise _unreachable(kafka, error) from error
+    for resource, future in limits.items():
+        if resource.name in facts:
+            try:
+                limit = int(future.result()["max.message.bytes"].value)
+            except KafkaException:  # the limit is not ours to read: the topic then counts as taking any size
+                continue
+            facts[resource.name] = replace(facts[resource.name], max_message_bytes=limit)
+    return facts
+
+
+def _facts(topic: TopicDescription) -> TopicFacts:
+    allowed = topic.authorized_operations
+    # A broker that does not say what is allowed allows everything until it refuses.
+    return TopicFacts(
+        exists=True,
+        writable=not allowed or AclOperation.WRITE in allowed,
+        readable=not allowed or AclOperation.READ in allowed,
+        max_message_bytes=None,
+        partitions=len(topic.partitions),
+    )
+
+
+def topic_names(kafka: Kafka) -> set[str]:
+    """The topics that the bridge can see. `HardFailure` without an answer."""
+    try:
+        return set(admin_client(kafka).list_topics(timeout=REQUEST_TIMEOUT_S).topics)
+    except KafkaException as error:
+        raise _unreachable(kafka, error) from error
+
+
+def create_topics(
+    kafka: Kafka, names: Collection[str], partitions: int, config: Mapping[str, str] | None = None
+) -> None:
+    """Make those of the topics that are not there yet, and wait until they can be used.
+
+    Raises `HardFailure` when Kafka refuses.
+    """
+    topics = [
+        NewTopic(name, num_partitions=partitions, replication_factor=-1, config=dict(config or {}))
+        for name in names
+    ]
+    admin = admin_client(kafka)  # held until the answers are there: they end with it
+    futures = admin.create_topics(topics, request_timeout=REQUEST_TIMEOUT_S) if topics else {}
+    for name, future in futures.items():
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                continue
+            if error.args[0].retriable() or error.args[0].code() == KafkaError._TIMED_OUT:
+                raise _unreachable(kafka, error) from error
+            raise HardFailure(
+                f"topic {name} cannot be made: {error.args[0].str()}",
+                remedy="make it by hand, or let the bridge's user create topics",
+            ) from error
+    # Kafka answers before every broker knows of the topic.
+    deadline = time.monotonic() + REQUEST_TIMEOUT_S
+    while missing := set(names) - set(admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics):
+        if time.monotonic() > deadline:
+            raise HardFailure(
+                f"topics that were made cannot be seen: {', '.join(sorted(missing))}",
+                remedy="check that the bridge's user may describe them",
+            )
+        time.sleep(0.02)
+
+
+def _unreachable(kafka: Kafka, error: KafkaException) -> Outage:
+    return Outage(
+        f"Kafka at {kafka.servers!r} does not answer: {error.args[0].str()}",
+        remedy="check kafka.bootstrap.servers, the kafka.* security options, and that the brokers are up",
+    )
+
+
+def batch_options(limit: int | None) -> dict[str, Any]:
+    """A producer's options for a topic that takes so much at once, for confluent_kafka."""
+    most = largest_batch_bytes(limit)
+    return {"message.max.bytes": most, "batch.size": min(BATCH_BYTES, most)}
+
+
+def count_records(kafka: Kafka, topics: Collection[str]) -> dict[str, int]:
+    """How many places each topic has used: a little more than its records, where some were compacted away.
+
+    Empty when Kafka does not answer in time: for those who look, not for those who decide.
+    """
+    admin = admin_client(kafka)
+    try:
+        known = admin.list_topics(timeout=2).topics
+        places = [
+            TopicPartition(topic, partition)
+            for topic in topics
+            if topic in known
+            for partition in known[topic].partitions
+        ]
+        ends = admin.list_offsets({place: OffsetSpec.latest() for place in places}, request_timeout=2)
+        counts = dict.fromkeys(topics, 0)
+        for place, future in ends.items():
+            counts[place.topic] += future.result().offset
+    except KafkaException:
+        return {}
+    return counts
+
+
+def read_topic(
+    kafka: Kafka, topic: str, *, from_beginning: bool = True, follow: bool = False
+) -> Generator[Message]:
+    """The records of a topic: those that are there, and with ``follow`` those that come, until it is closed.
+
+    Only committed ones, each partition in its order. Raises `HardFailure` when the topic cannot be read.
+    """
+    consumer = Consumer(
+        {
+            **kafka.python_options(),
+            "group.id": "isthmus-reader",  # Kafka wants one; nothing is ever committed under it
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 500 if follow else 10,  # how long a broker waits before it says: the end
+        },
+        logger=QUIET,
+    )
+    try:
+        yield from _records(consumer, kafka, topic, from_beginning=from_beginning, follow=follow)
+    finally:
+        consumer.close()
+
+
+def _records(
+    consumer: Consumer, kafka: Kafka, topic: str, *, from_beginning: bool, follow: bool
+) -> Iterator[Message]:
+    try:
+        metadata = consumer.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+    except KafkaException as error:
+        raise _unreachable(kafka, error) from error
+    if metadata.error is not None:
+        raise HardFailure(
+            f"topic {topic} cannot be read: {metadata.error.str()}", remedy="check its name, and your rights"
+        )
+    start = OFFSET_BEGINNING if from_beginning else OFFSET_END
+    open_partitions = set(metadata.partitions)
+    consumer.assign([TopicPartition(topic, partition, start) for partition in open_partitions])
+    while open_partitions or follow:
+        message = consumer.poll(0.2)
+        if message is None:
+            continue
+        problem = message.error()
+        if problem is None:
+            yield message
+        elif problem.code() == KafkaError._PARTITION_EOF:
+            open_partitions.discard(message.partition())
+        elif problem.fatal() or not problem.retriable():
+            raise HardFailure(f"topic {topic} cannot be read: {problem.str()}", remedy="check your rights")
