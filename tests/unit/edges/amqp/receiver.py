@@ -18,12 +18,12 @@ class Receiver:
     def values(self) -> list[bytes | None]:
         return [each.record.value for each in self.taken]
 
-    def arrived(self, taken: Sequence[PolledRecord], *, again: bool = False) -> None:
+    def on_records(self, taken: Sequence[PolledRecord], *, redelivered: bool = False) -> None:
         self.taken += taken
 
-    def idle(self) -> None:
+    def on_idle(self) -> None:
         self.idles += 1
 
-    def revoked(self, partitions: Collection[int]) -> None: ...
+    def on_revoked(self, partitions: Collection[int]) -> None: ...
 
-    def failed(self, condition: str, description: str) -> None: ...
+    def on_failed(self, condition: str, description: str) -> None: ...

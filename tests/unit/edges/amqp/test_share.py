@@ -75,7 +75,7 @@ def test_a_reader_that_joins_later_takes_as_many_at_a_time(consumers: list[Consu
     async def joins() -> None:
         receiver, supply = Receiver(), QueueSource(Kafka("nowhere:1"), "t", "g")
         supply.start(receiver)
-        supply.want(BATCH + 10)
+        supply.request(BATCH + 10)
         await until(lambda: len(consumers) == 2)
         consumers[0].records.put(records(*range(BATCH)))
         await until(lambda: len(consumers) == 3)  # while ten are wanted
@@ -90,7 +90,7 @@ def test_no_reader_takes_more_than_was_ever_wanted(consumers: list[Consumer]) ->
     async def wants() -> None:
         supply = QueueSource(Kafka("nowhere:1"), "t", "g")
         supply.start(Receiver())
-        supply.want(1)
+        supply.request(1)
         await until(lambda: len(consumers) == 2)
         await supply.close()
 
@@ -105,7 +105,7 @@ def test_a_record_that_two_readers_got_frees_both(consumers: list[Consumer]) -> 
     async def settles() -> None:
         receiver, supply = Receiver(), QueueSource(Kafka("nowhere:1"), "t", "g")
         supply.start(receiver)
-        supply.want(BATCH)
+        supply.request(BATCH)
         await until(lambda: len(consumers) == 2)
         first, second = consumers
         for each in (first, second):

@@ -45,7 +45,7 @@ class Bench:
         receiver = Receiver()
         supply = self.queues.supply(address, "me")
         supply.start(receiver)
-        supply.want(credit)
+        supply.request(credit)
         await asyncio.sleep(0)
         return receiver, supply
 
@@ -69,7 +69,7 @@ def test_what_came_before_its_receiver_waits_for_it() -> None:
         bench.send(address, b"a", b"b", b"c")
         receiver, supply = await bench.receiver(address, 2)
         assert receiver.values == [b"a", b"b"]
-        supply.want(5)
+        supply.request(5)
         await asyncio.sleep(0)
         assert receiver.values == [b"a", b"b", b"c"]
 
@@ -102,7 +102,7 @@ def test_what_is_released_comes_again_first_and_is_counted() -> None:
         bench.send(address, b"a", b"b")
         receiver, supply = await bench.receiver(address, 1)
         supply.settle(receiver.taken[0], Acknowledgement.FAIL)
-        supply.want(2)
+        supply.request(2)
         await asyncio.sleep(0)
         assert [(each.record.value, each.deliveries) for each in receiver.taken[1:]] == [(b"a", 1), (b"b", 0)]
 

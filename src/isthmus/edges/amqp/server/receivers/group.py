@@ -27,6 +27,7 @@ from isthmus.edges.amqp.server.receivers.record_source import (
     OnLoop,
     PolledRecord,
     RecordSink,
+    record_of,
 )
 from isthmus.kafka.blocking import QUIET, RECOVERING, BrokersLost, abandon, watching_brokers
 from isthmus.kafka.options import Kafka
@@ -121,7 +122,7 @@ class GroupSource:
         self._loop = OnLoop(sink)
         self._thread.start()
 
-    def want(self, count: int) -> None:
+    def request(self, count: int) -> None:
         """Have that many records read."""
         self._to_do.put(lambda: self._want(count))
 
@@ -137,7 +138,7 @@ class GroupSource:
     def _hand_over_again(self) -> None:
         again, self._again = self._again, []
         again.sort(key=lambda each: (each.partition, each.offset))
-        self._sink.arrived(again, again=True)
+        self._sink.on_records(again, redelivered=True)
 
     async def close(self) -> None:
         """Commit, and leave the group."""
@@ -163,7 +164,7 @@ class GroupSource:
                 logger=QUIET,
             )
         except KafkaException as error:
-            self._loop.failed(KAFKA_SUBSCRIBE, error.args[0].str())
+            self._loop.on_failed(KAFKA_SUBSCRIBE, error.args[0].str())
             return
         try:
             if reading.places:
@@ -181,9 +182,9 @@ class GroupSource:
             self._finish()
         except BrokersLost as error:
             abandon(self._consumer)
-            self._loop.failed(KAFKA_SUBSCRIBE, error.args[0].str())
+            self._loop.on_failed(KAFKA_SUBSCRIBE, error.args[0].str())
         except KafkaException as error:
-            self._loop.failed(KAFKA_SUBSCRIBE, error.args[0].str())
+            self._loop.on_failed(KAFKA_SUBSCRIBE, error.args[0].str())
             self._finish()
 
     def _finish(self) -> None:
@@ -228,7 +229,7 @@ class GroupSource:
         first = self._consumer.poll(POLL_S)
         if first is None:
             if self._assigned is not None and self._assigned <= self._at_end:
-                self._loop.idle()
+                self._loop.on_idle()
             return
         found = [first]
         if self._wanted > 1:
@@ -242,13 +243,14 @@ class GroupSource:
                 continue
             problem = message.error()
             if problem is None:
-                taken.append(PolledRecord(message))
+                read = record_of(message)
+                taken.append(PolledRecord(read.topic, read.partition, read))
                 self._at_end.discard(taken[-1].partition)
             elif problem.code() == KafkaError._PARTITION_EOF:
                 self._at_end.add(message.partition() or 0)
             elif problem.fatal() or problem.code() in _HOPELESS:
                 self._wanted = 0
-                self._loop.failed(KAFKA_SUBSCRIBE, problem.str())
+                self._loop.on_failed(KAFKA_SUBSCRIBE, problem.str())
         if not taken:
             return
         for each in taken:
@@ -261,7 +263,7 @@ class GroupSource:
             return
         self._wanted = max(0, self._wanted - len(taken))
         self._wanted_at = time.monotonic()
-        self._loop.arrived(taken)
+        self._loop.on_records(taken)
 
     def _go_back(self, taken: list[PolledRecord]) -> None:
         """Read records again that could not be committed, and so were not handed over."""
@@ -320,7 +322,7 @@ class GroupSource:
         log.warning("%s: group %s: no commit: %s", self._reading.topic, self._reading.group, problem.str())
         if retry:
             self._wanted = 0
-            self._loop.failed(KAFKA_COMMIT, problem.str())
+            self._loop.on_failed(KAFKA_COMMIT, problem.str())
 
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._assigned = {place.partition for place in places}
@@ -337,4 +339,4 @@ class GroupSource:
     def _on_lost(self, _: Consumer, places: list[TopicPartition]) -> None:
         self._prefixes.clear()
         self._assigned = None
-        self._loop.revoked({place.partition for place in places})
+        self._loop.on_revoked({place.partition for place in places})

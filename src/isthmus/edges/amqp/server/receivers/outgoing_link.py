@@ -80,7 +80,7 @@ class KafkaOutgoingLink:
         self.source = source
         self._request = request
         self._link = request.link
-        self._supply = supply
+        self._records = supply
         self._converter = converter
         self._wants = wants
         self._undeliverable = undeliverable
@@ -110,7 +110,7 @@ class KafkaOutgoingLink:
         wanted = max(0, self._link.credit - len(self._ready))
         if wanted or self._wanted:
             self._wanted = wanted
-            self._supply.want(wanted)
+            self._records.request(wanted)
         self._request.wake()
 
     def disposed(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
@@ -146,18 +146,18 @@ class KafkaOutgoingLink:
         sent, self._sent = self._sent, {}
         ready, self._ready = self._ready, deque()
         for taken in sent.values():
-            self._supply.settle(taken, Acknowledgement.FAIL)
+            self._records.settle(taken, Acknowledgement.FAIL)
         for taken in ready:
-            self._supply.settle(taken, Acknowledgement.RELEASE)
-        await self._supply.close()
+            self._records.settle(taken, Acknowledgement.RELEASE)
+        await self._records.close()
         if self._closed is not None and not detached:
             await self._closed()
 
     # What the supply calls
 
-    def arrived(self, taken: Sequence[PolledRecord], *, again: bool = False) -> None:
+    def on_records(self, taken: Sequence[PolledRecord], *, redelivered: bool = False) -> None:
         """Take records."""
-        if again:
+        if redelivered:
             self._ready.extendleft(reversed(taken))
         else:
             self._ready.extend(taken)
@@ -165,19 +165,19 @@ class KafkaOutgoingLink:
         if not self._over:
             self.flowed()
 
-    def idle(self) -> None:
+    def on_idle(self) -> None:
         """Answer drain: there is nothing to wait for."""
         if self._draining is not None and not self._ready:
             self._drain()
 
-    def revoked(self, partitions: Collection[int]) -> None:
+    def on_revoked(self, partitions: Collection[int]) -> None:
         """Forget what is not ours any more. What was sent of it is decided in vain."""
         self._ready = deque(each for each in self._ready if each.partition not in partitions)
         self._sent = {
             delivery: taken for delivery, taken in self._sent.items() if taken.partition not in partitions
         }
 
-    def failed(self, condition: str, description: str) -> None:
+    def on_failed(self, condition: str, description: str) -> None:
         """Tell the client that nothing more comes."""
         if not self._over:
             self._link.detach(Error(condition, description))
@@ -190,19 +190,19 @@ class KafkaOutgoingLink:
         """Act on an outcome. One that is missing leaves the record undecided: it comes again."""
         match outcome:
             case Accepted():
-                self._supply.settle(taken, Acknowledgement.ACCEPT)
+                self._records.settle(taken, Acknowledgement.ACCEPT)
             case Rejected(error):
                 self._keep(taken, _said(error))
             case Modified(undeliverable_here=True):
                 self._keep(taken, "the receiver cannot take it")
             case Modified():
-                self._supply.settle(taken, Acknowledgement.FAIL)
+                self._records.settle(taken, Acknowledgement.FAIL)
             case _:
-                self._supply.settle(taken, Acknowledgement.RELEASE)
+                self._records.settle(taken, Acknowledgement.RELEASE)
 
     def fail(self, taken: PolledRecord) -> None:
         """Have a record come again, since the transaction that took it did not commit."""
-        self._supply.settle(taken, Acknowledgement.FAIL)
+        self._records.settle(taken, Acknowledgement.FAIL)
 
     # Inside
 
@@ -217,12 +217,12 @@ class KafkaOutgoingLink:
                 self._spawn(self._put_away(taken, failure))
                 continue
             if data is None:
-                self._supply.settle(taken, Acknowledgement.ACCEPT)
+                self._records.settle(taken, Acknowledgement.ACCEPT)
                 continue
             delivery = link.send(taken.tag, data, settled=self._settles)
             sent += 1
             if self._settles:
-                self._supply.settle(taken, Acknowledgement.ACCEPT)
+                self._records.settle(taken, Acknowledgement.ACCEPT)
             else:
                 self._sent[delivery] = taken
         if sent:
@@ -249,7 +249,7 @@ class KafkaOutgoingLink:
         if self._link.drain and self._link.credit and self._link.attached:
             self._link.drained()
             self._wanted = 0
-            self._supply.want(0)
+            self._records.request(0)
             self._request.wake()
 
     def _stop_draining(self) -> None:
@@ -274,9 +274,9 @@ class KafkaOutgoingLink:
         try:
             await self._undeliverable(taken.record, failure)
         except HardFailure as problem:
-            self.failed(INTERNAL_ERROR, str(problem))
+            self.on_failed(INTERNAL_ERROR, str(problem))
         else:
-            self._supply.settle(taken, Acknowledgement.REJECT)
+            self._records.settle(taken, Acknowledgement.REJECT)
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

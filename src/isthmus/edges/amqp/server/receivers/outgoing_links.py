@@ -92,7 +92,7 @@ class KafkaOutgoingLinks:
             return self._open_temporary(request, asked, filters)
         self._check(origin, filters)
         partitions = await asyncio.to_thread(self._groups.partitions, origin.topic)
-        supply, closed = await self._supply(request, asked, origin, filters, partitions)
+        supply, closed = await self._source_for(request, asked, origin, filters, partitions)
         if filters.no_local:
             request.sign()
         return KafkaOutgoingLink(
@@ -146,7 +146,7 @@ class KafkaOutgoingLinks:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _supply(
+    async def _source_for(
         self,
         request: ReceiverRequest,
         source: Source,

@@ -37,6 +37,7 @@ from isthmus.edges.amqp.server.receivers.record_source import (
     OnLoop,
     PolledRecord,
     RecordSink,
+    record_of,
 )
 from isthmus.kafka.blocking import QUIET, BrokersLost, abandon, watching_brokers
 from isthmus.kafka.options import Kafka
@@ -74,7 +75,8 @@ class AcquiredRecord(PolledRecord):
     """A record of a reader that wants to know what becomes of it."""
 
     def __init__(self, message: Message, reader: _Reader) -> None:
-        super().__init__(message, max(0, (message.delivery_count() or 1) - 1))
+        read = record_of(message)
+        super().__init__(read.topic, read.partition, read, max(0, (message.delivery_count() or 1) - 1))
         self.reader: _Reader | None = reader
         """Until it is decided."""
 
@@ -112,7 +114,7 @@ class QueueSource:
         """Remember who takes the records."""
         self._sink = sink
 
-    def want(self, count: int) -> None:
+    def request(self, count: int) -> None:
         """Have records read."""
         self._wanted = count
         self._batch = max(self._batch, min(count, BATCH))
@@ -167,14 +169,14 @@ class QueueSource:
             reader.held_since = time.monotonic()
             self._look_again()
         self._wanted = max(0, self._wanted - len(taken))
-        self._sink.arrived(taken)
+        self._sink.on_records(taken)
         self._read_on()
 
     def found_nothing(self, reader: _Reader) -> None:
         """Tell that there is nothing, once every reader says so."""
         reader.idle = True
         if all(each.idle for each in self._readers if each.reads):
-            self._sink.idle()
+            self._sink.on_idle()
 
     def _look_again(self) -> None:
         """See in a while whether readers are held up."""
@@ -206,7 +208,7 @@ class _Reader:
             "max.poll.interval.ms": 86_400_000,  # nobody may want anything for a day
         }
         self._topic = supply.topic
-        self._supply = supply
+        self._records = supply
         self._sink = OnLoop(sink)
         self._loop = asyncio.get_running_loop()
         self._decided: list[tuple[PolledRecord, AcknowledgeType]] = []
@@ -266,7 +268,7 @@ class _Reader:
         try:
             self._consumer = ShareConsumer(self._options, logger=QUIET)
         except KafkaException as error:
-            self._sink.failed(KAFKA_SUBSCRIBE, error.args[0].str())
+            self._sink.on_failed(KAFKA_SUBSCRIBE, error.args[0].str())
             return
         try:
             self._consumer.set_acknowledgement_commit_callback(self._acknowledged)
@@ -275,9 +277,9 @@ class _Reader:
             self._finish()
         except BrokersLost as error:
             abandon(self._consumer)
-            self._sink.failed(KAFKA_SUBSCRIBE, error.args[0].str())
+            self._sink.on_failed(KAFKA_SUBSCRIBE, error.args[0].str())
         except KafkaException as error:
-            self._sink.failed(KAFKA_SUBSCRIBE, error.args[0].str())
+            self._sink.on_failed(KAFKA_SUBSCRIBE, error.args[0].str())
             self._finish()
 
     def _turn(self) -> None:
@@ -311,11 +313,11 @@ class _Reader:
         if not taken:
             self._empty += 1
             if self._empty >= IDLE_POLLS and time.monotonic() > self._joined_at:
-                self._loop.call_soon_threadsafe(self._supply.found_nothing, self)
+                self._loop.call_soon_threadsafe(self._records.found_nothing, self)
             return
         self._joined_at = 0.0
         self._open = set(taken)
-        if self._supply.at_most_once:
+        if self._records.at_most_once:
             self._catch_up()
             if self._ended:
                 return  # nobody is there to get them
@@ -323,7 +325,7 @@ class _Reader:
             if not taken:
                 return  # nothing is ours: look again
         self._polls = False
-        self._loop.call_soon_threadsafe(self._supply.has_read, self, taken)
+        self._loop.call_soon_threadsafe(self._records.has_read, self, taken)
 
     def _accepted(self, taken: list[AcquiredRecord]) -> list[AcquiredRecord]:
         """Acknowledge records before they are handed over: those of which Kafka takes it."""
@@ -338,7 +340,7 @@ class _Reader:
         self._empty = 0
         if self._polls and not self._is_member:
             self._is_member = True
-            self._joined_at = time.monotonic() + self._supply.heartbeat_s + JOIN_S
+            self._joined_at = time.monotonic() + self._records.heartbeat_s + JOIN_S
             self._consumer.subscribe([self._topic])
 
     def _acknowledge_all(self, decided: list[tuple[PolledRecord, AcknowledgeType]]) -> None:
@@ -356,7 +358,7 @@ class _Reader:
         if problem is None:
             return
         count = sum(map(len, offsets.values()))
-        self._supply.not_acknowledged(count)
+        self._records.not_acknowledged(count)
         log.warning(
             "%s: Kafka did not take %d acknowledgements, the records come again: %s",
             self._topic,

@@ -31,31 +31,45 @@ class Acknowledgement(Enum):
     __hash__ = object.__hash__  # Enum's own is ten times slower
 
 
+class ReadRecord(Protocol):
+    """A record as a Kafka client gives it."""
+
+    @property
+    def offset(self) -> int: ...  # noqa: D102
+    @property
+    def key(self) -> bytes | None: ...  # noqa: D102
+    @property
+    def value(self) -> bytes | None: ...  # noqa: D102
+    @property
+    def headers(self) -> KafkaHeaders: ...  # noqa: D102
+
+
 class PolledRecord:
     """A record that was read, on its way to a receiver."""
 
-    def __init__(self, read: Message | ReceivedRecord, deliveries: int = 0) -> None:
+    def __init__(self, topic: str, partition: int, read: ReadRecord, deliveries: int = 0) -> None:
         """``deliveries`` is how often it was delivered before, in vain."""
-        self._read = read
+        self.topic = topic
+        self.partition = partition
+        self.offset = read.offset
         self.deliveries = deliveries
-        if isinstance(read, ReceivedRecord):
-            self.partition, self.offset = read.partition, read.offset
-        else:
-            self.partition, self.offset = read.partition() or 0, read.offset() or 0
+        self.read = read
 
     @property
     def record(self) -> ReceivedRecord:
         """What converters take. It is made when it is asked for: many may wait, few are converted twice."""
-        return self._read if isinstance(self._read, ReceivedRecord) else record_of(self._read)
+        read = self.read
+        return ReceivedRecord(self.topic, self.partition, self.offset, read.key, read.value, read.headers)
 
     @property
     def tag(self) -> bytes:
         """The delivery tag: unique on the link."""
         return b"%d_%d" % (self.partition, self.offset)
 
-    def again(self, verdict: Acknowledgement) -> PolledRecord:
-        """The same, to be delivered once more after this verdict."""
-        return PolledRecord(self._read, self.deliveries + (verdict is Acknowledgement.FAIL))
+    def again(self, acknowledgement: Acknowledgement) -> PolledRecord:
+        """The same, to be delivered once more after this acknowledgement."""
+        counted = self.deliveries + (acknowledgement is Acknowledgement.FAIL)
+        return PolledRecord(self.topic, self.partition, self.read, counted)
 
 
 def record_of(message: Message) -> ReceivedRecord:
@@ -73,19 +87,19 @@ def record_of(message: Message) -> ReceivedRecord:
 class RecordSink(Protocol):
     """Who takes records. All is called on the loop."""
 
-    def arrived(self, taken: Sequence[PolledRecord], *, again: bool = False) -> None:
+    def on_records(self, taken: Sequence[PolledRecord], *, redelivered: bool = False) -> None:
         """Records were read; ``again`` if they go before all that wait."""
         ...
 
-    def idle(self) -> None:
+    def on_idle(self) -> None:
         """Kafka has nothing more at the moment."""
         ...
 
-    def revoked(self, partitions: Collection[int]) -> None:
+    def on_revoked(self, partitions: Collection[int]) -> None:
         """These partitions are somebody else's now: what was not sent of them is not to be."""
         ...
 
-    def failed(self, condition: str, description: str) -> None:
+    def on_failed(self, condition: str, description: str) -> None:
         """Nothing more can come."""
         ...
 
@@ -97,7 +111,7 @@ class RecordSource(Protocol):
         """Begin. Nothing arrives before it is wanted."""
         ...
 
-    def want(self, count: int) -> None:
+    def request(self, count: int) -> None:
         """That many records may arrive from now on: it replaces what was said before."""
         ...
 
@@ -117,21 +131,21 @@ class OnLoop:
         self._loop = asyncio.get_running_loop()
         self._sink = sink
 
-    def arrived(self, taken: Sequence[PolledRecord]) -> None:
+    def on_records(self, taken: Sequence[PolledRecord]) -> None:
         """See `RecordSink.arrived`."""
-        self._call(lambda: self._sink.arrived(taken))
+        self._call(lambda: self._sink.on_records(taken))
 
-    def idle(self) -> None:
+    def on_idle(self) -> None:
         """See `RecordSink.idle`."""
-        self._call(self._sink.idle)
+        self._call(self._sink.on_idle)
 
-    def revoked(self, partitions: Collection[int]) -> None:
+    def on_revoked(self, partitions: Collection[int]) -> None:
         """See `RecordSink.revoked`."""
-        self._call(lambda: self._sink.revoked(partitions))
+        self._call(lambda: self._sink.on_revoked(partitions))
 
-    def failed(self, condition: str, description: str) -> None:
+    def on_failed(self, condition: str, description: str) -> None:
         """See `RecordSink.failed`."""
-        self._call(lambda: self._sink.failed(condition, description))
+        self._call(lambda: self._sink.on_failed(condition, description))
 
     def _call(self, what: Callable[[], None]) -> None:
         if not self._loop.is_closed():

@@ -102,7 +102,7 @@ class TemporaryQueues:
     def _arrived(self, records: Sequence[ReceivedRecord]) -> None:
         for record in records:
             queue = self._queues.get((record.key or b"").decode(errors="replace"))
-            if queue is not None and not queue.put(PolledRecord(record)):
+            if queue is not None and not queue.put(PolledRecord(record.topic, record.partition, record)):
                 self._overflow(record)
 
 
@@ -150,7 +150,7 @@ class TemporarySource:
         """Remember who takes the records."""
         self._sink = sink
 
-    def want(self, count: int) -> None:
+    def request(self, count: int) -> None:
         """Hand over what is there."""
         self.wanted = count
         # Not at once: whoever wants is in the middle of it.
@@ -159,7 +159,7 @@ class TemporarySource:
     def take(self, taken: PolledRecord) -> None:
         """Hand a record over."""
         self.wanted -= 1
-        self._sink.arrived([taken])
+        self._sink.on_records([taken])
 
     def settle(self, taken: PolledRecord, verdict: Acknowledgement) -> None:
         """Forget a record, or have it come again before all others."""
@@ -175,7 +175,7 @@ class TemporarySource:
     def _look(self) -> None:
         self._queue.hand_out()
         if self.wanted:
-            self._sink.idle()
+            self._sink.on_idle()
 
 
 class _Tail:
