@@ -149,7 +149,7 @@ _RETRIABLE_CLASSES: Final = (
 _FENCED_CLASSES: Final = (errors.CommitFailedError, errors.ProducerFenced)
 
 
-class KafkaRefusal(errors.BrokerResponseError):  # type: ignore[misc]  # aiokafka has no types
+class KafkaRefusal(errors.BrokerResponseError):
     """An error code that a broker answered with, by its name. aiokafka knows no code above 79."""
 
     def __init__(self, code: int, said: str | None = None) -> None:
