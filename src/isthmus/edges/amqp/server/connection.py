@@ -353,10 +353,10 @@ class ServerConnection(asyncio.Protocol):
     def _let_all_go(self) -> None:
         for session in self.engine.sessions.values():
             for link in session.links.values():
-                self._let_go(link, detached=True)
+                self._let_go(link, detached=True, lost=True)
                 self._delete_node(link)
 
-    def _let_go(self, link: Link, *, detached: bool) -> None:
+    def _let_go(self, link: Link, *, detached: bool, lost: bool = False) -> None:
         """End what fills a link, and answer a detach when that is done."""
         outgoing_link = link.context
         if outgoing_link is None or isinstance(outgoing_link, IncomingLink | Coordinator):
@@ -365,7 +365,7 @@ class ServerConnection(asyncio.Protocol):
 
         async def let_go() -> None:
             try:
-                await outgoing_link.close(detached=detached)
+                await outgoing_link.close(detached=detached, lost=lost)
             finally:
                 self._letting_go -= 1
                 link.detach(closed=not detached)
@@ -382,7 +382,7 @@ class ServerConnection(asyncio.Protocol):
     def _on_session_ended(self, session: Session) -> None:
         self.transactions.abandon(self._session_id(session))
         for link in session.links.values():
-            self._let_go(link, detached=True)
+            self._let_go(link, detached=True, lost=True)
             self._delete_node(link)
         session.end()
 

@@ -92,6 +92,7 @@ class AmqpService:
             await asyncio.Event().wait()
         finally:
             await self._server.close()
+            await self._outgoing_links.close()
 
     def counts(self) -> dict[str, int]:
         """What was counted since the start, and how many are connected now."""
