@@ -7,6 +7,7 @@ import json
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from isthmus.kafka import blocking
 from isthmus.kafka.blocking import BrokersLost, LastingAdmin, watching_brokers
 from isthmus.kafka.options import Kafka
 
@@ -64,7 +65,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> list[Admin]:
         made.append(Admin(len(made)))
         return made[-1]
 
-    monkeypatch.setattr(Kafka, "admin", admin)
+    monkeypatch.setattr(blocking, "admin_client", admin)
     return made
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -16,7 +15,7 @@ from tests.support.amqp.kafka_server import receiving_door  # noqa: E402
 from tests.support.amqp.proton_queue import Queue, take  # noqa: E402
 from tests.support.kafka.topics import new_topic, publish  # noqa: E402
 
-from isthmus.edges.amqp.server.receivers import group, queue  # noqa: E402
+from isthmus.edges.amqp.server.receivers import group  # noqa: E402
 from isthmus.embedded.kafka import EmbeddedKafka  # noqa: E402
 from isthmus.kafka.blocking import BrokersLost  # noqa: E402
 
@@ -44,22 +43,20 @@ def test_a_receiver_survives_an_absence_of_kafka(tmp_path: Path, kind: str) -> N
             connection.close()
 
 
-@pytest.mark.parametrize(("kind", "owner"), [("group", group), ("queue", queue)])
 def test_a_receiver_whose_client_has_lost_its_brokers_is_closed_with_an_error(
-    kafka_servers: str, monkeypatch: pytest.MonkeyPatch, kind: str, owner: ModuleType
+    kafka_servers: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def lost(_: str) -> None:
         raise BrokersLost(KafkaError(KafkaError._ALL_BROKERS_DOWN, "the client has lost its brokers"))
 
-    monkeypatch.setattr(owner, "watching_brokers", lambda: {"statistics.interval.ms": 500, "stats_cb": lost})
+    monkeypatch.setattr(group, "watching_brokers", lambda: {"statistics.interval.ms": 500, "stats_cb": lost})
     # This one has brokers: it is better closed.
-    monkeypatch.setattr(owner, "abandon", lambda consumer: consumer.close())
+    monkeypatch.setattr(group, "abandon", lambda consumer: consumer.close())
     with receiving_door(kafka_servers) as door:
         topic = new_topic(kafka_servers)
         connection = BlockingConnection(door.url, timeout=60)
         try:
-            address, options = (f"{topic}/group.id/g", None) if kind == "group" else (topic, Queue())
-            link = connection.create_receiver(address, credit=10, options=options)
+            link = connection.create_receiver(f"{topic}/group.id/g", credit=10)
             with pytest.raises(LinkDetached, match="lost its brokers"):
                 take(link, 30)
         finally:
