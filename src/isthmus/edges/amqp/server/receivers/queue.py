@@ -38,7 +38,8 @@ from isthmus.errors import HardFailure, RedeliveryFailure, SoftFailure
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.faults import reason
 from isthmus.kafka.records import AcquiredRecord, PolledRecord
-from isthmus.kafka.share import AcknowledgeType, ShareMember
+from isthmus.kafka.share import ShareMember
+from isthmus.kafka.share_session import AcknowledgeType
 
 log = logging.getLogger(__name__)
 
