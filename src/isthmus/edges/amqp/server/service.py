@@ -53,6 +53,7 @@ class AmqpService:
             temporary_topic=settings.temporary_topic,
             queue_views=settings.amqp.queue_selectors == "views",
             auto_create=auto_create,
+            max_deliveries=settings.amqp.max_deliveries,
             undeliverable=dead_letters.received,
         )
         self._server = AmqpServer(
