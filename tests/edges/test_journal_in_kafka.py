@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from tests.edges.asynchronous import eventually
+from tests.support.asynchronous import eventually
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.edges.journal import EdgeJournal

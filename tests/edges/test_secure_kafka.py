@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from tests.edges.amqp.certificates import make_certificates
+from tests.support.certificates import make_certificates
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.edges.journal import EdgeJournal

@@ -7,9 +7,9 @@ import contextlib
 from pathlib import Path
 
 import nats.errors
-from tests.edges.asynchronous import eventually, running
-from tests.edges.nats.journals import Cellar, MemoryJournal
-from tests.edges.nats.peers import bridge, letter, peer
+from tests.support.asynchronous import eventually, running
+from tests.support.journals import DeadLetterBox, MemoryJournal
+from tests.support.nats.peers import bridge, letter, peer
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.edges.contract import Unreachable
@@ -42,7 +42,7 @@ def test_every_acknowledged_message_reaches_the_journal_across_restarts(tmp_path
                         acknowledged.add(b"%d" % number)
 
             source = NatsIntakeSettings(subject="load", durable="bridge", redelivery_limit=1000)
-            intake = StreamIntake(client, journal, source, dead_letters=Cellar(), ack_wait_s=2)
+            intake = StreamIntake(client, journal, source, dead_letters=DeadLetterBox(), ack_wait_s=2)
             async with running(intake):
                 sending = asyncio.create_task(send())
                 for _ in range(RESTARTS):
