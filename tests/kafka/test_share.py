@@ -246,7 +246,9 @@ def test_several_partitions_and_members_share_everything_once(kafka_servers: str
 
 def test_offsets_without_a_record_are_passed_over(kafka_servers: str) -> None:
     async def scenario(group: Group) -> None:
-        producer = Producer({"bootstrap.servers": group.servers, "transactional.id": group.name}, logger=QUIET)
+        producer = Producer(
+            {"bootstrap.servers": group.servers, "transactional.id": group.name}, logger=QUIET
+        )
         producer.init_transactions(30)
         for value, commits in (("kept", True), ("rolled back", False), ("kept, too", True)):
             producer.begin_transaction()
