@@ -183,7 +183,7 @@ def test_a_lock_is_renewed_for_as_long_as_the_record_is_held(kafka_servers: str)
         other.request(20)
         locks = {record.lock for record in got.acquired}
         for _ in range(3):  # each time, all locks are others than before
-            await eventually(lambda: not locks & {record.lock for record in got.acquired})
+            await eventually(lambda: not locks & {record.lock for record in got.acquired})  # noqa: B023
             locks = {record.lock for record in got.acquired}
         assert rest.acquired == []
         for record in got.acquired:
