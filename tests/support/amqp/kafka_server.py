@@ -43,6 +43,8 @@ class KafkaDoor(Door):
     def __exit__(self, *_: object) -> None:
         try:
             self.run(self.server.close(grace_s=5))
+            if isinstance(self.outgoing_links, KafkaOutgoingLinks):
+                self.run(self.outgoing_links.close())
             self.run(self.edge_journal.close())
         finally:
             self._stop()
