@@ -1,4 +1,4 @@
-"""The AMQP server on a loop of its own, for clients that block; its journal is in memory and can be held."""
+"""The AMQP server on a loop of its own, for clients that block; and a journal in memory that can be held."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ class Door:
         users: Users | None = None,
         outgoing_links: OutgoingLinks | None = None,
         max_message_size: int = 1_000_000,
+        link_close_s: float = 5.0,
         **settings: Any,
     ) -> None:
         self.memory = MemoryJournal()
@@ -57,6 +58,7 @@ class Door:
             "users": users,
             "outgoing_links": outgoing_links,
             "max_message_size": max_message_size,
+            "link_close_s": link_close_s,
         }
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="door")
