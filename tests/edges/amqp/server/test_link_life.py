@@ -8,9 +8,9 @@ import threading
 from collections.abc import Iterator, Sequence
 
 import pytest
-from tests.edges.amqp.door import AnyAddress, Door
-from tests.edges.amqp.wire import RawWire, message
-from tests.polling import eventually
+from tests.support.amqp.server import AnyAddress, Door
+from tests.support.amqp.wire import RawWire, message
+from tests.support.polling import eventually
 
 from isthmus.codecs.amqp import UInt
 from isthmus.edges.amqp.protocol import Delivery, Link
