@@ -182,7 +182,7 @@ def test_a_letter_that_is_released_again_and_again_is_refused(
 async def _until_answered(delivery: AmqpDelivery, letters: list[OutboundMessage]) -> Any:
     while True:
         try:
-            return await asyncio.wait_for(delivery.deliver(letters), 10)
+            return await asyncio.wait_for(delivery.deliver(letters), 60)
         except Unreachable:
             await asyncio.sleep(0.02)
 

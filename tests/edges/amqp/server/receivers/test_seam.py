@@ -104,7 +104,7 @@ def door(outgoing_links: AllNumbers) -> Iterator[Door]:
 
 
 def test_messages_go_out_as_credit_allows(door: Door, outgoing_links: AllNumbers) -> None:
-    connection = BlockingConnection(door.url, timeout=10)
+    connection = BlockingConnection(door.url, timeout=60)
     receiver = connection.create_receiver("numbers", credit=2)
     bodies = []
     for _ in range(5):
@@ -136,7 +136,7 @@ def test_a_connection_s_close_is_answered_once_its_receivers_have_committed(
 
 
 def test_what_is_released_is_told(door: Door, outgoing_links: AllNumbers) -> None:
-    connection = BlockingConnection(door.url, timeout=10)
+    connection = BlockingConnection(door.url, timeout=60)
     receiver = connection.create_receiver("numbers", credit=1)
     receiver.receive()
     receiver.release(delivered=False)
@@ -145,14 +145,14 @@ def test_what_is_released_is_told(door: Door, outgoing_links: AllNumbers) -> Non
 
 
 def test_a_receiver_that_is_refused_learns_why(door: Door) -> None:
-    connection = BlockingConnection(door.url, timeout=10)
+    connection = BlockingConnection(door.url, timeout=60)
     with pytest.raises(LinkDetached, match=r"Mandatory group\.id not specified"):
         connection.create_receiver("nothing")
     connection.close()
 
 
 def test_a_closed_link_closes_what_fills_it(door: Door, outgoing_links: AllNumbers) -> None:
-    connection = BlockingConnection(door.url, timeout=10)
+    connection = BlockingConnection(door.url, timeout=60)
     connection.create_receiver("numbers", credit=1).close()
     assert outgoing_links.made[0].closed == [False]
     connection.close()
