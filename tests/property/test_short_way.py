@@ -25,8 +25,8 @@ from isthmus.codecs.amqp import (
     Timestamp,
 )
 from isthmus.codecs.jms import to_message
-from isthmus.edges.amqp.server.conversion import conversion_of, reserved_name
-from isthmus.errors import DecodeError
+from isthmus.edges.amqp.entry import entry_of
+from isthmus.errors import ConversionFailure, DecodeError
 from isthmus.journal.fast_path import EncodedEntry, FastPath
 from isthmus.journal.layout import Entry, Op, encode
 
@@ -37,8 +37,7 @@ NOW = 1_794_780_306_920
 
 def long_way(data: bytes, target: str) -> Any:
     message = to_message(data, target=target, fallback_id="none", session=SESSION, received_ms=NOW)
-    assert reserved_name(message) is None, "the bridge's own names are not for clients"
-    return message, conversion_of(message, data, as_json=False)
+    return message, entry_of(message, data, as_json=False).conversion
 
 
 def check(data: bytes, target: str = "target") -> EncodedEntry | None:
@@ -185,8 +184,9 @@ def test_a_message_without_an_address_has_that_of_its_link() -> None:
 @pytest.mark.parametrize("name", ["isthmus.id", "JMSBRIDGE.origin", "jms.types"])
 def test_a_name_of_the_bridge_s_own_is_left_to_the_long_way(name: str) -> None:
     message = msgspec.structs.replace(TEXT, application_properties={name: "forged"})
-    taken = FastPath("target", SESSION).read(message.encode())
-    assert (taken is None) == (reserved_name(to_message(message.encode())) is not None)
+    assert FastPath("target", SESSION).read(message.encode()) is None
+    with pytest.raises(ConversionFailure, match="the bridge's own"):
+        long_way(message.encode(), "target")
 
 
 def test_a_beginning_that_changes_with_every_message_is_not_kept_for_ever() -> None:

@@ -85,19 +85,19 @@ class Door:
         addresses: AddressBook | None = None,
         amqps: AmqpsSettings | None = None,
         users: Users | None = None,
-        outlets: OutgoingLinks | None = None,
+        outgoing_links: OutgoingLinks | None = None,
         max_message_size: int = 1_000_000,
         **settings: Any,
     ) -> None:
         self.memory = MemoryJournal()
         self.addresses = addresses or AnyAddress()
-        self.outlets = outlets
+        self.outgoing_links = outgoing_links
         self._journal = journal or self.memory
         self._settings = AmqpSettings(**{"port": 0, **settings})
         self._more = {
             "amqps": amqps,
             "users": users,
-            "outlets": outlets,
+            "outgoing_links": outgoing_links,
             "max_message_size": max_message_size,
         }
         self._loop = asyncio.new_event_loop()

@@ -94,4 +94,4 @@ def test_an_acknowledgement_that_comes_too_late_is_counted_and_the_message_comes
             assert again.delivery_count == 1
             link.accept()
             connection.close()
-            eventually(lambda: door.outlets.not_acknowledged > 0, timeout_s=10)
+            eventually(lambda: door.outgoing_links.not_acknowledged > 0, timeout_s=10)

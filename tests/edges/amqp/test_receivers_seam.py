@@ -87,17 +87,17 @@ class AllNumbers:
 
 
 @pytest.fixture
-def outlets() -> AllNumbers:
+def outgoing_links() -> AllNumbers:
     return AllNumbers()
 
 
 @pytest.fixture
-def door(outlets: AllNumbers) -> Iterator[Door]:
-    with Door(outlets=outlets) as door:
+def door(outgoing_links: AllNumbers) -> Iterator[Door]:
+    with Door(outgoing_links=outgoing_links) as door:
         yield door
 
 
-def test_messages_go_out_as_credit_allows(door: Door, outlets: AllNumbers) -> None:
+def test_messages_go_out_as_credit_allows(door: Door, outgoing_links: AllNumbers) -> None:
     connection = BlockingConnection(door.url, timeout=10)
     receiver = connection.create_receiver("numbers", credit=2)
     bodies = []
@@ -106,36 +106,36 @@ def test_messages_go_out_as_credit_allows(door: Door, outlets: AllNumbers) -> No
         receiver.accept()
     connection.close()
     assert bodies == ["0", "1", "2", "3", "4"]
-    eventually(lambda: len(outlets.made[0].said) == 5, timeout_s=5)
-    assert outlets.made[0].said[0] == (b"0_0", Accepted())
-    eventually(lambda: outlets.made[0].closed == [True], timeout_s=5)
+    eventually(lambda: len(outgoing_links.made[0].said) == 5, timeout_s=5)
+    assert outgoing_links.made[0].said[0] == (b"0_0", Accepted())
+    eventually(lambda: outgoing_links.made[0].closed == [True], timeout_s=5)
 
 
 def test_a_connection_s_close_is_answered_once_its_receivers_have_committed(
-    door: Door, outlets: AllNumbers
+    door: Door, outgoing_links: AllNumbers
 ) -> None:
     with Wire(door.port).open() as wire:
         receiver = wire.engine.begin().receiver("in")
         receiver.attach(source=Source("numbers"), target=Target())
         wire.until(LinkAttached)
-        outlet = outlets.made[0]
-        door.call(outlet.may_close.clear)
+        outgoing_link = outgoing_links.made[0]
+        door.call(outgoing_link.may_close.clear)
         wire.engine.close()
         for _ in range(5):
             wire.pump()
         assert not any(isinstance(event, Closed) for event in wire.events)
-        door.call(outlet.may_close.set)
+        door.call(outgoing_link.may_close.set)
         wire.until(Closed)
-        assert outlet.closed == [True]
+        assert outgoing_link.closed == [True]
 
 
-def test_what_is_released_is_told(door: Door, outlets: AllNumbers) -> None:
+def test_what_is_released_is_told(door: Door, outgoing_links: AllNumbers) -> None:
     connection = BlockingConnection(door.url, timeout=10)
     receiver = connection.create_receiver("numbers", credit=1)
     receiver.receive()
     receiver.release(delivered=False)
     connection.close()
-    eventually(lambda: outlets.made[0].said == [(b"0_0", Released())], timeout_s=5)
+    eventually(lambda: outgoing_links.made[0].said == [(b"0_0", Released())], timeout_s=5)
 
 
 def test_a_receiver_that_is_refused_learns_why(door: Door) -> None:
@@ -145,10 +145,10 @@ def test_a_receiver_that_is_refused_learns_why(door: Door) -> None:
     connection.close()
 
 
-def test_a_closed_link_closes_what_fills_it(door: Door, outlets: AllNumbers) -> None:
+def test_a_closed_link_closes_what_fills_it(door: Door, outgoing_links: AllNumbers) -> None:
     connection = BlockingConnection(door.url, timeout=10)
     connection.create_receiver("numbers", credit=1).close()
-    assert outlets.made[0].closed == [False]
+    assert outgoing_links.made[0].closed == [False]
     connection.close()
 
 
@@ -164,7 +164,7 @@ def test_drain_is_answered(door: Door) -> None:
 
 @pytest.mark.parametrize(("fail", "outcome"), [(False, "commit"), (True, "rollback")])
 def test_acknowledgements_in_a_transaction_hear_of_its_outcome(
-    door: Door, outlets: AllNumbers, fail: bool, outcome: str
+    door: Door, outgoing_links: AllNumbers, fail: bool, outcome: str
 ) -> None:
     with Wire(door.port) as wire:
         link = wire.open().engine.begin().receiver("in")
@@ -175,20 +175,20 @@ def test_acknowledgements_in_a_transaction_hear_of_its_outcome(
         id = wire.declare(coordinator)
         delivery.settle(TransactionalState(id, Accepted()))
         wire.discharge(coordinator, id, fail=fail)
-    assert outlets.made[0].said[-1] == (b"", outcome)
+    assert outgoing_links.made[0].said[-1] == (b"", outcome)
 
 
-def test_a_temporary_node_lives_as_long_as_its_link(door: Door, outlets: AllNumbers) -> None:
+def test_a_temporary_node_lives_as_long_as_its_link(door: Door, outgoing_links: AllNumbers) -> None:
     with Wire(door.port) as wire:
         link = wire.open().sender(None, dynamic=True)
         assert link.target.address == "temporary-wire"  # type: ignore[attr-defined]
         wire.outcome(link.send(b"1", message("x")))
         assert door.memory.entries[0].message.address == "temporary-wire"
         link.detach()
-        eventually(lambda: wire.pump() or outlets.deleted == ["temporary-wire"], timeout_s=5)
+        eventually(lambda: wire.pump() or outgoing_links.deleted == ["temporary-wire"], timeout_s=5)
 
 
-def test_a_temporary_node_goes_with_its_connection(door: Door, outlets: AllNumbers) -> None:
+def test_a_temporary_node_goes_with_its_connection(door: Door, outgoing_links: AllNumbers) -> None:
     with Wire(door.port) as wire:
         wire.open().sender(None, dynamic=True)
-    eventually(lambda: outlets.deleted == ["temporary-wire"], timeout_s=5)
+    eventually(lambda: outgoing_links.deleted == ["temporary-wire"], timeout_s=5)

@@ -107,7 +107,7 @@ def test_to_does_not_get_round_permissions(users: Users) -> None:
 
 
 def test_a_user_receives_only_where_it_may(users: Users) -> None:
-    door = Door(users=users, users_file="x", outlets=object())
+    door = Door(users=users, users_file="x", outgoing_links=object())
     with door, Wire(door.port, SaslClient("alice", "secret")) as wire:
         link = wire.open().engine.begin().receiver("in")
         link.attach(source=Source("orders/group.id/g"), target=Target())

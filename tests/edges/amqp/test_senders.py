@@ -16,7 +16,7 @@ from proton.utils import BlockingConnection, LinkDetached, SendException  # noqa
 from tests.edges.amqp.door import Door  # noqa: E402
 from tests.polling import eventually  # noqa: E402
 
-from isthmus.edges.amqp import intake  # noqa: E402
+from isthmus.edges.amqp.server import incoming_link  # noqa: E402
 from isthmus.errors import HardFailure  # noqa: E402
 
 
@@ -97,7 +97,7 @@ def test_an_anonymous_relay_takes_the_address_from_to(door: Door, connection: Bl
 def test_a_relay_to_ever_new_addresses_remembers_only_some(
     door: Door, connection: BlockingConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(intake, "KEPT", 3)
+    monkeypatch.setattr(incoming_link, "KEPT", 3)
     sender = connection.create_sender(None)
     for number in range(20):
         sender.send(Message(str(number), address=f"topic-{number}"))

@@ -54,7 +54,7 @@ def receiving_door(
 ) -> Iterator[KafkaDoor]:
     made = converter(convert) if isinstance(convert, str) else convert
     temporary_topic = new_topic(servers, 2)
-    outlets = KafkaOutgoingLinks(
+    outgoing_links = KafkaOutgoingLinks(
         Kafka(servers),
         lambda _: made,
         temporary_topic=temporary_topic,
@@ -63,7 +63,7 @@ def receiving_door(
         queue_views=queue_views,
         partitions=1,
     )
-    with KafkaDoor(servers, outlets=outlets) as door:
+    with KafkaDoor(servers, outgoing_links=outgoing_links) as door:
         door.temporary_topic = temporary_topic
         yield door
 

@@ -66,6 +66,14 @@ def test_a_handle_can_be_used_again_after_detach() -> None:
     assert second.credit == 100
 
 
+def test_the_handle_of_any_link_that_is_gone_is_used_again() -> None:
+    session = Pair().opened()
+    links = [session.sender(name) for name in "abc"]
+    session.handle_max = 2
+    del session.links[links[1].handle]
+    assert session.sender("d").handle == links[1].handle
+
+
 def test_drain_takes_back_what_is_not_used() -> None:
     pair = Pair()
     receiver, sender = pair.receiver()

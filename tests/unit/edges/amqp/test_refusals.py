@@ -261,3 +261,21 @@ def test_a_frame_size_below_the_least_is_refused() -> None:
     peer.send(AMQP_HEADER)
     peer.frame(Open("peer", max_frame_size=511))
     assert conditions(peer, Closed) == ["amqp:connection:framing-error"]
+
+
+def test_links_beyond_the_peer_s_handles_end_the_session() -> None:
+    peer = RawPeer()
+    peer.open()
+    peer.frame(Begin(next_outgoing_id=0, incoming_window=100, outgoing_window=100, handle_max=1))
+    for handle in range(3):
+        peer.attach(handle, f"link {handle}")
+    assert conditions(peer, SessionEnded) == ["amqp:resource-limit-exceeded"]
+
+
+def test_links_whose_detach_is_not_answered_yet_count_as_links() -> None:
+    peer = RawPeer(Limits(handle_max=1))
+    peer.begin()
+    for number in range(3):
+        peer.attach(0, f"link {number}")
+        peer.frame(Detach(0))
+    assert conditions(peer, SessionEnded) == ["amqp:resource-limit-exceeded"]

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Final
 from isthmus.codecs.jms import to_message
 from isthmus.config.model.brokers import Node
 from isthmus.edges.amqp.client.connection import BrokerConnection
+from isthmus.edges.amqp.entry import entry_of
 from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
 from isthmus.edges.amqp.protocol.conditions import MESSAGE_SIZE_EXCEEDED
 from isthmus.edges.amqp.protocol.performatives import UNSETTLED
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, OUTCOMES, RELEASED, Error, Rejected, Source, Target
-from isthmus.edges.amqp.server.conversion import conversion_of, reserved_name
-from isthmus.errors import ConversionFailure, IsthmusError, OversizeFailure, SoftFailure
-from isthmus.journal.layout import Entry, Op
+from isthmus.errors import IsthmusError, OversizeFailure, SoftFailure
+from isthmus.journal.layout import Entry
 from isthmus.message import Body, BodyKind, Message
 
 if TYPE_CHECKING:
@@ -139,12 +139,10 @@ class BrokerSource:
             session=self._session,
             received_ms=int(time.time() * 1000),
         )
-        if (name := reserved_name(message)) is not None:
-            raise ConversionFailure(f"{name[:100]!r} is a name of the bridge's own")
         # What routes ask for is where it was taken from. Where it was sent is the header Destination.
         message = replace(message, address=self._node.address)
         self._check_size(message)
-        return Entry(Op.ADD, message, conversion=conversion_of(message, data, as_json=self._intake.as_json))
+        return entry_of(message, data, as_json=self._intake.as_json)
 
     @property
     def _own_id(self) -> str:

@@ -17,6 +17,7 @@ from isthmus.edges.amqp.protocol.conditions import (
     HANDLE_IN_USE,
     INVALID_FIELD,
     NOT_ALLOWED,
+    RESOURCE_LIMIT_EXCEEDED,
     UNATTACHED_HANDLE,
     WINDOW_VIOLATION,
     ConnectionFault,
@@ -413,8 +414,10 @@ class Session:
 
     def _free_handle(self) -> int:
         handle = len(self.links)
-        while handle in self.links:
-            handle = handle + 1 if handle < self.handle_max else 0
+        if handle > self.handle_max:
+            raise SessionFault(RESOURCE_LIMIT_EXCEEDED, f"the session has {handle} links, and no handle left")
+        while handle in self.links:  # of one number more than there are links, one is free
+            handle -= 1
         return handle
 
     def _pump(self) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue
 from isthmus.codecs.jms import to_message
+from isthmus.edges.amqp.entry import entry_of
 from isthmus.edges.amqp.protocol import Delivery, Receiver
 from isthmus.edges.amqp.protocol.composite import interpret
 from isthmus.edges.amqp.protocol.conditions import (
@@ -37,12 +38,11 @@ from isthmus.edges.amqp.protocol.terms import (
 )
 from isthmus.edges.amqp.server.addresses import KEPT
 from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA, Refused
-from isthmus.edges.amqp.server.conversion import conversion_of, reserved_name
 from isthmus.edges.amqp.server.transactions import IN_DOUBT, Transaction
 from isthmus.errors import DecodeError, HardFailure, IsthmusError, SoftFailure
 from isthmus.journal.fast_path import EncodedEntry, FastPath
-from isthmus.journal.layout import CLIENT, Entry, Op, encode
-from isthmus.message import Header, Message
+from isthmus.journal.layout import CLIENT, encode
+from isthmus.message import Header
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
@@ -115,11 +115,6 @@ class IncomingLink:
             arrival = self._short_way.read(data)
             if arrival is not None:
                 return arrival
-        message = self._message(data)
-        conversion = conversion_of(message, data, as_json=as_json)
-        return EncodedEntry(message.address, encode(Entry(Op.ADD, message, conversion=conversion)))
-
-    def _message(self, data: bytes) -> Message:
         self._count += 1
         message = to_message(
             data,
@@ -128,12 +123,11 @@ class IncomingLink:
             session=self._session,
             received_ms=int(time.time() * 1000),
         )
-        if (name := reserved_name(message)) is not None:
-            raise Refused(NOT_ALLOWED, f"{name[:100]!r} is a name of the bridge's own")
+        entry = entry_of(message, data, as_json=as_json)
         if self._connection.signs_messages:
             sender = Header(self._connection.client.container_id)
-            message = replace(message, headers={**message.headers, CLIENT: sender})
-        return message
+            entry = entry._replace(message=replace(message, headers={**message.headers, CLIENT: sender}))
+        return EncodedEntry(message.address, encode(entry))
 
     def _check(self, address: str) -> bool:
         """Whether an address may be sent to; False if that is not known yet. Raises `Refused`."""

@@ -1,11 +1,12 @@
-"""What holds for every AMQP message on its way to the journal, from a client or from a broker."""
+"""An AMQP message as an entry of the journal: what holds for each, from a client or from a broker."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from isthmus.converters.conversion_headers import conversion_headers
-from isthmus.journal.layout import is_reserved
+from isthmus.errors import ConversionFailure
+from isthmus.journal.layout import Entry, Op, is_reserved
 from isthmus.message import BodyKind, Message
 
 _PLAIN_BODIES: Final = frozenset({BodyKind.TEXT, BodyKind.BYTES, BodyKind.EMPTY})
@@ -16,18 +17,20 @@ _allowed_names: set[str] = set()
 """Names of headers that were seen and are not reserved: the same few come with every message."""
 
 
-def conversion_of(message: Message, data: bytes, *, as_json: bool) -> tuple[tuple[str, bytes | None], ...]:
-    """What converters need of a message beyond the journal's index; most need nothing.
+def entry_of(message: Message, data: bytes, *, as_json: bool) -> Entry:
+    """The ADD of a message that came as ``data``, with what converters need beyond the journal's index.
 
-    Raises `ConversionFailure` for a partition or key that cannot be one.
+    Raises `ConversionFailure` for a header that only the bridge may set, and for a partition or key that
+    cannot be one.
     """
+    if (name := _reserved_name(message)) is not None:
+        raise ConversionFailure(f"{name[:100]!r} is a name of the bridge's own")
     if as_json or message.body.kind not in _PLAIN_BODIES or _ANNOTATION in data:
-        return tuple(conversion_headers(message, json=as_json))
-    return ()
+        return Entry(Op.ADD, message, conversion=tuple(conversion_headers(message, json=as_json)))
+    return Entry(Op.ADD, message)
 
 
-def reserved_name(message: Message) -> str | None:
-    """The name of a header that only the bridge may set, if there is one."""
+def _reserved_name(message: Message) -> str | None:
     if _allowed_names.issuperset(message.headers):
         return None
     for name in message.headers:
