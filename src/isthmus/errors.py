@@ -61,6 +61,10 @@ class Outage(HardFailure):
     """A system that the bridge needs is away. It may come back: only a start fails for that."""
 
 
+class Unreachable(IsthmusError):
+    """A system that messages come from or go to is unavailable. Nothing was settled: try again later."""
+
+
 class SoftFailure(IsthmusError):
     """One message cannot be handled. The error policy decides: stop, skip or dead-letter."""
 

@@ -7,7 +7,10 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 
+from isthmus.edges.contract import Journal
 from isthmus.edges.running import Part
+from isthmus.errors import IsthmusError
+from isthmus.journal.layout import Entry
 
 
 @contextlib.asynccontextmanager
@@ -23,6 +26,14 @@ async def running(*parts: Part) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
     for task in early:
         task.result()
+
+
+async def write(journal: Journal, entry: Entry) -> None:
+    """Put an entry into the journal and wait until it has it. Raises what it was refused with."""
+    done: asyncio.Future[IsthmusError | None] = asyncio.get_running_loop().create_future()
+    journal.put(entry, done.set_result)
+    if (error := await done) is not None:
+        raise error
 
 
 async def eventually(condition: Callable[[], object], *, timeout_s: float = 30) -> None:

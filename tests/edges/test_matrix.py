@@ -291,7 +291,9 @@ def test_every_connector_counts_what_went_through_it(systems: Systems) -> None:
 def test_letters_wait_for_a_queue_manager_that_is_away_and_health_tells_of_it(systems: Systems) -> None:
     systems.mq.stop()
     try:
-        eventually(lambda: "the queue manager is away" in systems.edges.problems.values(), timeout_s=30)
+        eventually(
+            lambda: "the queue manager is unavailable" in systems.edges.problems.values(), timeout_s=30
+        )
         systems.send_to_nats("raw.in", b"waits")
         eventually(lambda: any(each.endswith("outbox.mq") for each in systems.edges.problems), timeout_s=30)
     finally:
@@ -309,7 +311,7 @@ def test_letters_wait_for_a_broker_that_is_away_and_health_tells_of_it(systems: 
         pytest.skip("python-qpid-proton is not installed")
     broker.stop()
     try:
-        eventually(lambda: "the broker is away" in systems.edges.problems.values(), timeout_s=30)
+        eventually(lambda: "the broker is unavailable" in systems.edges.problems.values(), timeout_s=30)
         systems.send_to_nats(_source("nats", "broker"), b"waits")
     finally:
         broker.start()

@@ -9,15 +9,15 @@ from typing import Any, Self, TypeVar
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
 from isthmus.edges.amqp.server.addresses import AddressBook
-from isthmus.edges.amqp.server.contract import BatchJournal, OutgoingLinks
+from isthmus.edges.amqp.server.contract import OutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users
+from isthmus.edges.contract import Journal
 from isthmus.errors import IsthmusError
-from isthmus.journal import layout
+from isthmus.journal import OnDone, layout
 from isthmus.journal.layout import Entry, Op, Record
 
 T = TypeVar("T")
-Decided = Callable[[IsthmusError | None], None]
 
 
 class MemoryJournal:
@@ -29,16 +29,16 @@ class MemoryJournal:
         self.refuses: IsthmusError | None = None
         self.refused_operations = frozenset(Op)
         """What it refuses then."""
-        self._waiting: list[tuple[Entry, Decided]] = []
+        self._waiting: list[tuple[Entry, OnDone]] = []
 
-    def put(self, entry: Entry, decided: Decided, *, more: bool = False) -> None:
-        self._waiting.append((entry, decided))
+    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+        self._waiting.append((entry, on_done))
         asyncio.get_running_loop().call_soon(self.decide)
 
-    def put_record(self, record: Record, session: str, decided: Decided, *, more: bool = False) -> None:
+    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
         entry = layout.decode(record)
         assert entry.message.session == session
-        self.put(entry, decided, more=more)
+        self.put(entry, on_done, more=more)
 
     @property
     def waiting(self) -> int:
@@ -48,12 +48,12 @@ class MemoryJournal:
         if self.held:
             return
         waiting, self._waiting = self._waiting, []
-        for entry, decided in waiting:
+        for entry, on_done in waiting:
             if self.refuses is None or entry.op not in self.refused_operations:
                 self.entries.append(entry)
-                decided(None)
+                on_done(None)
             else:
-                decided(self.refuses)
+                on_done(self.refuses)
 
     @property
     def operations(self) -> list[str]:
@@ -81,7 +81,7 @@ class Door:
     def __init__(
         self,
         *,
-        journal: BatchJournal | Callable[[], Awaitable[BatchJournal]] | None = None,
+        journal: Journal | Callable[[], Awaitable[Journal]] | None = None,
         addresses: AddressBook | None = None,
         amqps: AmqpsSettings | None = None,
         users: Users | None = None,

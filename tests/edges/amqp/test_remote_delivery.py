@@ -18,7 +18,8 @@ from isthmus.config.model.brokers import BrokerSettings  # noqa: E402
 from isthmus.converters import converter  # noqa: E402
 from isthmus.edges.amqp.client import AmqpClient, AmqpDelivery  # noqa: E402
 from isthmus.edges.amqp.client import delivery as remote_delivery  # noqa: E402
-from isthmus.edges.contract import OutboundMessage, Unreachable  # noqa: E402
+from isthmus.edges.contract import OutboundMessage  # noqa: E402
+from isthmus.errors import Unreachable  # noqa: E402
 from isthmus.journal import layout  # noqa: E402
 from isthmus.journal.layout import Record  # noqa: E402
 from isthmus.message import Header, HeaderType  # noqa: E402
@@ -221,7 +222,7 @@ def test_letters_wait_while_the_broker_is_away(broker: Broker) -> None:
         async with delivering(broker.url) as delivery:
             assert await delivery.deliver([letter(0)]) == [None]
             await asyncio.to_thread(broker.stop)
-            await eventually(lambda: delivery.client.away)
+            await eventually(lambda: delivery.client.unavailable)
             with pytest.raises(Unreachable):
                 await delivery.deliver([letter(1)])
             await asyncio.to_thread(broker.start)

@@ -118,7 +118,7 @@ def test_what_was_not_settled_comes_again_after_the_broker_restarts(broker: Brok
             taken.journal.held = True
             await eventually(lambda: taken.journal.waiting == 20)
             await asyncio.to_thread(broker.stop)
-            await eventually(lambda: taken.client.away)
+            await eventually(lambda: taken.client.unavailable)
             assert len(broker.queues["orders"]) == 50
             await asyncio.to_thread(broker.start)
             await eventually(lambda: taken.client.connected)

@@ -18,8 +18,7 @@ from isthmus.edges.amqp.client import AmqpClient
 from isthmus.edges.amqp.client.connecting import mechanisms
 from isthmus.edges.amqp.client.reaching import reach
 from isthmus.edges.amqp.server.users import Users, set_user
-from isthmus.edges.contract import Unreachable
-from isthmus.errors import HardFailure
+from isthmus.errors import HardFailure, Unreachable
 
 PASSWORD = "s3cret/@:%"
 QUOTED = "s3cret%2F%40%3A%25"

@@ -27,8 +27,8 @@ from isthmus.edges.amqp.protocol import (
     SessionBegun,
 )
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error
-from isthmus.edges.contract import OutboundMessage, Unreachable
-from isthmus.errors import HardFailure
+from isthmus.edges.contract import OutboundMessage
+from isthmus.errors import HardFailure, Unreachable
 from isthmus.journal.layout import Record
 
 Odd = Callable[[Connection, Event], None]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 
-from isthmus.errors import HardFailure, SoftFailure
-from isthmus.journal.layout import Entry
+from isthmus.errors import HardFailure, IsthmusError, SoftFailure
+from isthmus.journal import OnDone, layout
+from isthmus.journal.layout import Entry, Record
 from isthmus.message import Message
 
 
@@ -16,15 +18,28 @@ class MemoryJournal:
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
-        self.refuse: Callable[[Entry], Exception | None] = lambda entry: None
+        self.refuse: Callable[[Entry], IsthmusError | None] = lambda entry: None
         self.open = asyncio.Event()
         self.open.set()
+        self._waiting: deque[tuple[Entry, OnDone]] = deque()
+        self._writing: asyncio.Future[None] | None = None
 
-    async def write(self, entry: Entry) -> None:
-        await self.open.wait()
-        if failure := self.refuse(entry):
-            raise failure
-        self.entries.append(entry)
+    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+        self._waiting.append((entry, on_done))
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.ensure_future(self._write())
+
+    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
+        self.put(layout.decode(record), on_done)
+
+    async def _write(self) -> None:
+        while self._waiting:
+            await self.open.wait()
+            entry, on_done = self._waiting.popleft()
+            failure = self.refuse(entry)
+            if failure is None:
+                self.entries.append(entry)
+            on_done(failure)
 
     @property
     def messages(self) -> list[Message]:
@@ -44,7 +59,7 @@ class DeadLetterBox:
 
     async def __call__(self, message: Message, failure: SoftFailure) -> None:
         if self.broken:
-            raise HardFailure("Kafka is away", remedy="start it")
+            raise HardFailure("Kafka is unavailable", remedy="start it")
         self.letters.append((message, failure))
 
 

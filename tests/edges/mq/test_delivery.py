@@ -11,12 +11,12 @@ import pytest
 from tests.edges.mq.backends import Backend
 
 from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, PropertyType
-from isthmus.edges.contract import OutboundMessage, Unreachable
+from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.mq import reasons
 from isthmus.edges.mq.delivery import MqDelivery, body_form, bridge_form, msg_id
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage, Property
 from isthmus.edges.mq.port import Connection, PutRefused, QueueTarget, Source
-from isthmus.errors import DecodeError, EncodeError, HardFailure, OversizeFailure, SoftFailure
+from isthmus.errors import DecodeError, EncodeError, HardFailure, OversizeFailure, SoftFailure, Unreachable
 from isthmus.journal import layout
 from isthmus.journal.layout import Record
 from isthmus.message import Header, HeaderType

@@ -8,12 +8,12 @@ from tests.edges.asynchronous import eventually
 from tests.edges.nats.peers import bridge, letter, peer, unique
 
 from isthmus.config.model.nats import NatsSettings
-from isthmus.edges.contract import Unreachable
 from isthmus.edges.nats import delivery as nats_delivery
 from isthmus.edges.nats.client import NatsClient
 from isthmus.edges.nats.delivery import NatsDelivery
 from isthmus.edges.nats.translate import body_only
 from isthmus.embedded.nats import MAX_PAYLOAD_BYTES, EmbeddedNats
+from isthmus.errors import Unreachable
 from isthmus.message import Header, HeaderType
 
 
@@ -190,7 +190,7 @@ def test_without_a_server_letters_are_not_taken(tmp_path: Path) -> None:
         async with bridge(server.url) as client:
             await asyncio.to_thread(server.stop)
             await eventually(lambda: not client.connected)
-            with pytest.raises(Unreachable, match="is away"):
+            with pytest.raises(Unreachable, match="is unavailable"):
                 await NatsDelivery(client).deliver([letter("s")])
 
     asyncio.run(scenario())
@@ -198,5 +198,5 @@ def test_without_a_server_letters_are_not_taken(tmp_path: Path) -> None:
 
 def test_before_the_connection_letters_are_not_taken() -> None:
     client = NatsClient(NatsSettings(servers=("nats://127.0.0.1:1",)))
-    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1 is away: not connected"):
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1 is unavailable: not connected"):
         asyncio.run(NatsDelivery(client).deliver([letter("s")]))

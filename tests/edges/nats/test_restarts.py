@@ -12,10 +12,10 @@ from tests.edges.nats.journals import Cellar, MemoryJournal
 from tests.edges.nats.peers import bridge, letter, peer
 
 from isthmus.config.model.nats import NatsIntakeSettings
-from isthmus.edges.contract import Unreachable
 from isthmus.edges.nats.delivery import NatsDelivery
 from isthmus.edges.nats.intake import StreamIntake
 from isthmus.embedded.nats import EmbeddedNats
+from isthmus.errors import Unreachable
 
 RESTARTS = 3
 COUNT = 3000

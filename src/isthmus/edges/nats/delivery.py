@@ -22,12 +22,12 @@ import nats.errors
 from nats.aio.client import Client
 
 from isthmus.config.model.nats_values import CORE, INBOX, JETSTREAM
-from isthmus.edges.contract import OutboundMessage, Traffic, Unreachable
+from isthmus.edges.contract import OutboundMessage, Traffic
 from isthmus.edges.nats.client import NatsClient
 from isthmus.edges.nats.publishing import NO_STREAM, Batch, Lines, Refusal, StreamPublisher
 from isthmus.edges.nats.streams import ensure_stream
 from isthmus.edges.nats.translate import Outgoing, ToNats, to_nats
-from isthmus.errors import ConversionFailure, OversizeFailure, SoftFailure
+from isthmus.errors import ConversionFailure, OversizeFailure, SoftFailure, Unreachable
 from isthmus.journal import layout
 
 ACK_TIMEOUT_S = 10.0

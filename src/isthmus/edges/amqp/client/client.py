@@ -16,8 +16,7 @@ from typing import Final
 from isthmus.config.model.brokers import BrokerSettings
 from isthmus.edges.amqp.client.connecting import connect
 from isthmus.edges.amqp.client.connection import BrokerConnection, Refusal
-from isthmus.edges.contract import Unreachable
-from isthmus.errors import ConfigError, HardFailure
+from isthmus.errors import ConfigError, HardFailure, Unreachable
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +55,7 @@ class AmqpClient:
         return self._connection is not None and self._connection.is_open
 
     @property
-    def away(self) -> bool:
+    def unavailable(self) -> bool:
         """Whether the broker is not there, and was looked for."""
         return self._missed
 

@@ -10,7 +10,7 @@ from isthmus.config.model.brokers import BrokerSettings, Server
 from isthmus.edges.amqp.client.connection import BrokerConnection, Refusal
 from isthmus.edges.amqp.protocol import Connection, Limits, Open, SaslClient
 from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
-from isthmus.edges.contract import Unreachable
+from isthmus.errors import Unreachable
 
 CONNECT_TIMEOUT_S: Final = 10.0
 

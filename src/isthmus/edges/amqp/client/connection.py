@@ -30,7 +30,7 @@ from isthmus.edges.amqp.protocol import (
 )
 from isthmus.edges.amqp.protocol.conditions import UNAUTHORIZED_ACCESS
 from isthmus.edges.amqp.protocol.terms import Error
-from isthmus.edges.contract import Unreachable
+from isthmus.errors import Unreachable
 
 GOODBYE_S: Final = 2.0
 """How long the broker may take to answer close."""

@@ -30,8 +30,8 @@ from isthmus.edges.amqp.client.outgoing import ANYWHERE, encode
 from isthmus.edges.amqp.client.targets import BrokerTarget, Refused
 from isthmus.edges.amqp.protocol.conditions import MESSAGE_SIZE_EXCEEDED, RESOURCE_LIMIT_EXCEEDED
 from isthmus.edges.amqp.protocol.terms import Accepted, Modified, Rejected, Released
-from isthmus.edges.contract import OutboundMessage, Unreachable
-from isthmus.errors import OversizeFailure, RefusedFailure, SoftFailure
+from isthmus.edges.contract import OutboundMessage
+from isthmus.errors import OversizeFailure, RefusedFailure, SoftFailure, Unreachable
 
 ANSWER_S: Final = 30.0
 """How long a broker may take to attach, to give credit or to decide."""

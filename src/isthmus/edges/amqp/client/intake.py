@@ -19,8 +19,7 @@ from isthmus.config.model.brokers import Node
 from isthmus.edges.amqp.client.client import AmqpClient
 from isthmus.edges.amqp.client.connection import BrokerConnection
 from isthmus.edges.amqp.client.sources import BrokerSource
-from isthmus.edges.amqp.server.contract import BatchJournal
-from isthmus.edges.contract import DeadLetters, Traffic
+from isthmus.edges.contract import DeadLetters, Journal, Traffic
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +35,7 @@ class AmqpIntake:
     def __init__(
         self,
         client: AmqpClient,
-        journal: BatchJournal,
+        journal: Journal,
         *,
         dead_letters: DeadLetters,
         max_message_size: int,

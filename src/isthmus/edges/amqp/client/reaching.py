@@ -6,7 +6,7 @@ import asyncio
 
 from isthmus.config.model.brokers import BrokerSettings
 from isthmus.edges.amqp.client.connecting import connect
-from isthmus.edges.contract import Unreachable
+from isthmus.errors import Unreachable
 
 
 def reach(broker: BrokerSettings, bridge_id: str) -> str:

@@ -11,7 +11,7 @@ from isthmus.edges.amqp.client.connection import BrokerConnection
 from isthmus.edges.amqp.protocol import Attach, Delivery, Sender
 from isthmus.edges.amqp.protocol.conditions import Fault
 from isthmus.edges.amqp.protocol.terms import OUTCOMES, Source, Target
-from isthmus.edges.contract import Unreachable
+from isthmus.errors import Unreachable
 
 OUTCOME_SYMBOLS: Final = tuple(each.SYMBOL for each in OUTCOMES)
 
