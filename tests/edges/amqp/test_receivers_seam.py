@@ -38,7 +38,7 @@ class Numbers:
         address = request.attach.source.address  # type: ignore[attr-defined]
         self.source = Source(address, outcomes=("amqp:accepted:list",))
 
-    def flowed(self) -> None:
+    def on_flow(self) -> None:
         link = self._request.link
         while link.credit and (number := next(self._left, None)) is not None:
             link.send(f"0_{number}".encode(), message(str(number)))
@@ -46,7 +46,7 @@ class Numbers:
             link.drained()
         self._request.wake()
 
-    def disposed(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
+    def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
         self.said += [(delivery.tag, state) for delivery in deliveries]
         if isinstance(state, TransactionalState):
             transaction = self._request.transactions.find(state.txn_id)

@@ -153,5 +153,5 @@ class AmqpIntake:
 
     def _see_to_reading(self) -> None:
         if self._connection is not None:
-            limit = MAX_BYTES if self._connection.listens else MAX_BYTES >> 1
-            self._connection.listen(self._bytes <= limit)
+            limit = MAX_BYTES if self._connection.reading else MAX_BYTES >> 1
+            self._connection.set_reading(self._bytes <= limit)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from isthmus.codecs.jms import to_message
 from isthmus.config.model.brokers import Node
-from isthmus.edges.amqp.client.connection import BrokerConnection
+from isthmus.edges.amqp.client.connection import BrokerConnection, said
 from isthmus.edges.amqp.entry import entry_of
 from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
 from isthmus.edges.amqp.protocol.conditions import MESSAGE_SIZE_EXCEEDED
@@ -62,7 +62,7 @@ class BrokerSource:
         durable = self._intake.client.broker.durable if self._node.is_topic else None
         name = f"{durable or self._intake.client.container_id}:{self._node.address}"
         self._link = link = self._connection.session.receiver(name)
-        link.context = self
+        link.handler = self
         link.snd_settle_mode = UNSETTLED
         source = Source(
             self._node.address,
@@ -86,7 +86,7 @@ class BrokerSource:
 
     # What the connection calls
 
-    def attached(self, attach: Attach) -> None:
+    def on_attach(self, attach: Attach) -> None:
         """Grant the first credit, unless a refusal follows."""
         source = attach.source
         if not isinstance(source, Source):
@@ -98,16 +98,18 @@ class BrokerSource:
             self._intake.attached(self._node)
         self.top_up()
 
-    def detached(self, why: str, condition: str | None) -> None:  # noqa: ARG002
+    def on_detach(self, *, closed: bool, error: Error | None) -> None:  # noqa: ARG002
         """Ask again later. With the connection gone, another takes this one's place."""
+        if self._link is not None:
+            self._link.detach()
         if self._connection.ended.done() or self._intake.ending:
             return
-        self._intake.refused(self._node, why)
+        self._intake.refused(self._node, said(error, "the link was detached"))
         self._attempts += 1
         wait_s = self._intake.client.wait_s(self._attempts)
         asyncio.get_running_loop().call_later(wait_s, self.attach)
 
-    def delivered(self, delivery: Delivery) -> None:
+    def on_delivery(self, delivery: Delivery) -> None:
         """Take a message."""
         if self._intake.ending:
             delivery.settle(RELEASED)
@@ -123,10 +125,10 @@ class BrokerSource:
         else:
             self._intake.journal.put(entry, partial(self._decided, delivery))
 
-    def flowed(self) -> None:
+    def on_flow(self) -> None:
         """Only senders have this."""
 
-    def disposed(self, deliveries: Sequence[Delivery], state: object) -> None:
+    def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
         """Nothing to do: what the broker says of messages that it sent is that it has heard us."""
 
     # Inside

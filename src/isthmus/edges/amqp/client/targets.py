@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from isthmus.config.model.brokers import Node
-from isthmus.edges.amqp.client.connection import BrokerConnection
+from isthmus.edges.amqp.client.connection import BrokerConnection, said
 from isthmus.edges.amqp.protocol import Attach, Delivery, Sender
 from isthmus.edges.amqp.protocol.conditions import Fault
-from isthmus.edges.amqp.protocol.terms import OUTCOMES, Source, Target
+from isthmus.edges.amqp.protocol.terms import OUTCOMES, Error, Source, Target
 from isthmus.errors import Unreachable
 
 OUTCOME_SYMBOLS: Final = tuple(each.SYMBOL for each in OUTCOMES)
@@ -33,7 +33,7 @@ class BrokerTarget:
         self._undecided: dict[Delivery, asyncio.Future[object]] = {}
         self._count = 0
         self._link: Sender = connection.session.sender(name)
-        self._link.context = self
+        self._link.handler = self
         self._link.attach(
             source=Source(None, outcomes=OUTCOME_SYMBOLS),
             target=Target(node.address, capabilities=(node.capability,)) if node.address else Target(),
@@ -75,14 +75,22 @@ class BrokerTarget:
 
     # What the connection calls
 
-    def attached(self, attach: Attach) -> None:
+    def on_attach(self, attach: Attach) -> None:
         """The broker has an end of the link; one without a target is about to be detached."""
         if attach.target is not None and not self._ready.done():
             self._ready.set_result(None)
 
-    def detached(self, why: str, condition: str | None) -> None:
+    def on_detach(self, *, closed: bool, error: Error | None) -> None:  # noqa: ARG002
         """Tell everybody who waits."""
-        self.ended = ended = Unreachable(why) if condition is None else Refused(condition, why)
+        self._link.detach()
+        ended: Unreachable | Refused
+        if error is not None:
+            ended = Refused(error.condition, said(error, ""))
+        elif self._connection.ended.done():
+            ended = Unreachable(self._connection.ended.result())
+        else:
+            ended = Unreachable("the link was detached")
+        self.ended = ended
         if not self._ready.done():
             self._ready.set_result(None)
         self._credit.set()
@@ -92,10 +100,10 @@ class BrokerTarget:
                 decided.set_exception(ended)
                 decided.exception()  # asked for: whoever sent it may be gone
 
-    def delivered(self, delivery: Delivery) -> None:
+    def on_delivery(self, delivery: Delivery) -> None:
         """Only receivers have this."""
 
-    def flowed(self) -> None:
+    def on_flow(self) -> None:
         """There may be credit."""
         if self._link.drain:
             self._link.drained()
@@ -103,9 +111,11 @@ class BrokerTarget:
         if self._link.credit > 0:
             self._credit.set()
 
-    def disposed(self, deliveries: Sequence[Delivery], state: object) -> None:
+    def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
         """Tell what became of messages."""
         for delivery in deliveries:
+            if not settled:
+                delivery.settle(state)
             decided = self._undecided.pop(delivery, None)
             if decided is not None and not decided.done():
                 decided.set_result(state)

@@ -1,4 +1,4 @@
-"""What the front door needs of others, and what it hands to them.
+"""What the AMQP server needs of others, and what it hands to them.
 
 Senders' messages go to a `isthmus.edges.contract.Journal`. `OutgoingLinks` is the seam for receivers: the
 server hands every link that a client wants to receive on to it, and gets an `OutgoingLink` that fills the
@@ -13,7 +13,7 @@ from typing import Protocol
 
 from isthmus.edges.amqp.protocol import Attach, Delivery, Identity, Link, Sender
 from isthmus.edges.amqp.protocol.conditions import Fault
-from isthmus.edges.amqp.protocol.terms import Source
+from isthmus.edges.amqp.protocol.terms import Error, Source
 from isthmus.edges.amqp.server.transactions import Transactions
 from isthmus.edges.amqp.server.users import User
 from isthmus.routing.route import TEMPORARY_PREFIX
@@ -62,13 +62,15 @@ class ReceiverRequest:
     """Where an acknowledgement in a transaction finds it: `Transactions.find`, `Transaction.enlist`."""
     wake: Callable[[], None]
     """To be called, on the loop, after anything was sent, settled or drained: bytes go out once a turn."""
+    detach: Callable[[Error], None]
+    """To be called when nothing more can come: detaches the link, and closes the `OutgoingLink`."""
     sign: Callable[[], None]
     """To be called for a receiver that wants nothing of its own client's: from then on what the connection
     sends says who sent it."""
     sent: Callable[[int], None]
     """To be told how many messages were sent, however many at a time."""
     congested: Callable[[], bool]
-    """Whether the client reads too slowly: send no more until `OutgoingLink.flowed` is called."""
+    """Whether the client reads too slowly: send no more until `OutgoingLink.on_flow` is called."""
 
 
 class OutgoingLink(Protocol):
@@ -79,11 +81,11 @@ class OutgoingLink(Protocol):
         """What the client is answered: the source as it was granted, with filters that are honoured."""
         ...
 
-    def flowed(self) -> None:
+    def on_flow(self) -> None:
         """Credit, or the wish to drain, has changed: see the link. Called once after attach, too."""
         ...
 
-    def disposed(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
+    def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
         """The client said something of deliveries: an outcome, or a transactional-state.
 
         Those that it did not settle are to be settled with ``delivery.settle(state)``.
@@ -91,19 +93,22 @@ class OutgoingLink(Protocol):
         ...
 
     async def close(self, *, detached: bool) -> None:
-        """The link is over: commit what can be, let go of the rest. The detach is answered for you.
+        """The link is over: commit what can be, release the rest. Called once, after whatever else was.
 
-        ``detached`` tells that the client did not close it, as with a durable subscription that it will come
-        back to.
+        A client's detach is answered when it returns, or after some seconds. ``detached`` tells that the
+        client did not close the link: it may come back to a durable subscription.
         """
         ...
 
 
 class OutgoingLinks(Protocol):
-    """Makes outgoing_links, and nodes that live as long as the link which asked for them."""
+    """Makes outgoing links, and nodes that live as long as the link which asked for them."""
 
     async def open(self, request: ReceiverRequest) -> OutgoingLink:
-        """What fills a link. Raises `Refused` for one that cannot be had; attach is answered for you."""
+        """What fills a link. Raises `Refused` for one that cannot be had; attach is answered for you.
+
+        The client may be gone when it returns. It is closed then, without another call.
+        """
         ...
 
     async def create_node(self, link: Link, client: Client) -> str:
