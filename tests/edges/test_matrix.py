@@ -288,7 +288,9 @@ def test_every_connector_counts_what_went_through_it(systems: Systems) -> None:
     assert systems.edges.problems == {}
 
 
-def test_letters_wait_for_a_queue_manager_that_is_away_and_health_tells_of_it(systems: Systems) -> None:
+def test_messages_wait_for_a_queue_manager_that_is_stopped_and_health_tells_of_it(
+    systems: Systems,
+) -> None:
     systems.mq.stop()
     try:
         eventually(
@@ -306,7 +308,9 @@ def test_letters_wait_for_a_queue_manager_that_is_away_and_health_tells_of_it(sy
     assert (reports["raw-out"].disconnects, reports["raw-out"].reconnects) == (1, 1)
 
 
-def test_letters_wait_for_a_broker_that_is_away_and_health_tells_of_it(systems: Systems, broker: Any) -> None:
+def test_messages_wait_for_a_broker_that_is_stopped_and_health_tells_of_it(
+    systems: Systems, broker: Any
+) -> None:
     if broker is None:
         pytest.skip("python-qpid-proton is not installed")
     broker.stop()

@@ -15,8 +15,8 @@ from tests.edges.asynchronous import eventually, running
 from isthmus.config.model.amqp import AmqpsSettings
 from isthmus.config.model.brokers import BrokerSettings
 from isthmus.edges.amqp.client import AmqpClient
+from isthmus.edges.amqp.client.client import reach
 from isthmus.edges.amqp.client.connecting import mechanisms
-from isthmus.edges.amqp.client.reaching import reach
 from isthmus.edges.amqp.server.users import Users, set_user
 from isthmus.errors import HardFailure, Unreachable
 

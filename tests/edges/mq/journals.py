@@ -54,13 +54,13 @@ class DeadLetterBox:
     """Keeps dead letters; ``broken`` makes it refuse them."""
 
     def __init__(self) -> None:
-        self.letters: list[tuple[Message, SoftFailure]] = []
+        self.messages: list[tuple[Message, SoftFailure]] = []
         self.broken = False
 
     async def __call__(self, message: Message, failure: SoftFailure) -> None:
         if self.broken:
             raise HardFailure("Kafka is unavailable", remedy="start it")
-        self.letters.append((message, failure))
+        self.messages.append((message, failure))
 
 
 async def until(condition: Callable[[], object], *, timeout_s: float = 15) -> None:

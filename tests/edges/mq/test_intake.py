@@ -196,7 +196,7 @@ def test_a_message_that_can_never_be_written_is_a_dead_letter_at_once(
         await until(lambda: made.intake.traffic.messages == 3)
         await made.stop()
         assert made.journal.bodies == [b"1", b"2"]
-        assert [(message.value, str(failure)) for message, failure in made.dead.letters] == [(b"bad", "no")]
+        assert [(message.value, str(failure)) for message, failure in made.dead.messages] == [(b"bad", "no")]
 
     asyncio.run(run())
     assert left(connect, queue) == []
@@ -212,11 +212,11 @@ def test_a_message_that_fails_too_often_is_set_aside_and_the_others_go_on(
         made = Run(backend, queue=queue, backout_threshold=3)
         made.journal.refuse = _bad(HardFailure("too large", remedy="none"))
         made.task = asyncio.create_task(made.intake.run())
-        await until(lambda: made.dead.letters)
+        await until(lambda: made.dead.messages)
         await until(lambda: b"2" in made.journal.bodies)
         await until(lambda: made.intake.traffic.messages == 3)
         await made.stop()
-        (message, failure), *others = made.dead.letters
+        (message, failure), *others = made.dead.messages
         assert (message.value, others) == (b"bad", [])
         assert isinstance(failure, RedeliveryFailure)
         assert str(failure) == "tried 3 times: too large"
@@ -237,7 +237,7 @@ def test_the_queue_s_own_threshold_and_backout_queue_count(backend: Backend, con
         made.task = asyncio.create_task(made.intake.run())
         await until(lambda: made.intake.traffic.messages == 2)
         await made.stop()
-        assert made.dead.letters == []
+        assert made.dead.messages == []
         assert set(made.journal.bodies) == {b"good"}
 
     asyncio.run(run())
@@ -258,7 +258,7 @@ def test_without_a_backout_queue_that_takes_it_a_message_is_a_dead_letter(
         made.task = asyncio.create_task(made.intake.run())
         await until(lambda: made.intake.traffic.messages == 1)
         await made.stop()
-        assert [message.value for message, _ in made.dead.letters] == [b"bad"]
+        assert [message.value for message, _ in made.dead.messages] == [b"bad"]
 
     asyncio.run(run())
     assert left(connect, queue) == []

@@ -410,7 +410,7 @@ def test_a_commit_that_mq_backs_out_leaves_the_connection_good(backend: Backend,
     assert drain(connection, connection.open_queue(queue)) == [b"y"]
 
 
-def test_a_queue_manager_that_is_away_cannot_be_connected_to(backend: Backend, connect: Connect) -> None:
+def test_a_queue_manager_that_is_stopped_cannot_be_connected_to(backend: Backend, connect: Connect) -> None:
     backend.stop()
     with pytest.raises(MqError) as raised:
         connect()

@@ -84,8 +84,8 @@ def test_every_answer_reaches_the_inbox_that_asked_and_soon(backend: Backend, co
             headers = layout.encode_headers({"ReplyTo": Header(f"_INBOX.{number}")})
             value = BridgeMessage(b"request %d" % number).encode()
             began = time.monotonic()
-            letter = OutboundMessage(f"j:0:{number}", requests, Record(None, value, headers))
-            assert await delivery.deliver([letter]) == [None]
+            message = OutboundMessage(f"j:0:{number}", requests, Record(None, value, headers))
+            assert await delivery.deliver([message]) == [None]
             await until(lambda number=number: len(journal.entries) > number)  # type: ignore[misc]
             times.append(time.monotonic() - began)
         task.cancel()

@@ -121,7 +121,7 @@ def test_messages_that_wait_for_the_journal_are_not_sent_again(nats_url: str) ->
     asyncio.run(scenario())
 
 
-def test_after_a_crash_what_was_not_acknowledged_comes_again(nats_url: str) -> None:
+def test_after_a_crash_what_was_not_acknowledged_is_redelivered(nats_url: str) -> None:
     async def scenario() -> None:
         broken, journal = MemoryJournal(), MemoryJournal()
         broken.refusal = HardFailure("no Kafka", remedy="start it")

@@ -10,13 +10,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TypeVar
 
 from isthmus.config.model.mq import MqSettings
 from isthmus.edges.mq.ibm import ClientOptions, IbmQueueManager
 from isthmus.edges.mq.port import Connection, MqError, Outcome, QueueManager
-from isthmus.edges.reconnect import LONGEST_WAIT_S, Backoff
+from isthmus.edges.reconnect import LONGEST_WAIT_S, Backoff, ConnectionCounts
 from isthmus.errors import HardFailure, Unreachable
 
 log = logging.getLogger(__name__)
@@ -38,15 +38,6 @@ def client_options(settings: MqSettings) -> ClientOptions:
     return ClientOptions(
         **{field.name: getattr(settings, field.name) or "" for field in fields(ClientOptions)}
     )
-
-
-@dataclass(slots=True)
-class ConnectionCounts:
-    """What happened to the connection since the start."""
-
-    connects: int = 0
-    disconnects: int = 0
-    reconnects: int = 0
 
 
 class MqClient:

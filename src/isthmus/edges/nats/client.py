@@ -24,7 +24,7 @@ from nats.aio.client import Client, Server
 from nats.js import JetStreamContext
 
 from isthmus.config.model.nats import NatsSettings
-from isthmus.edges.reconnect import FIRST_WAIT_S, Backoff
+from isthmus.edges.reconnect import FIRST_WAIT_S, Backoff, ConnectionCounts
 from isthmus.errors import HardFailure, Unreachable
 
 log = logging.getLogger(__name__)
@@ -34,12 +34,9 @@ _HEADER_LINE = b"NATS/1.0\r\n"
 
 
 @dataclass(slots=True)
-class ConnectionCounts:
-    """What happened to the connection since the start."""
+class NatsCounts(ConnectionCounts):
+    """What happened to the connection, and to messages of plain subjects, since the start."""
 
-    connects: int = 0
-    disconnects: int = 0
-    reconnects: int = 0
     dropped: int = 0
     """Messages of core subjects that arrived faster than they could be taken: NATS does not keep them."""
 
@@ -48,7 +45,7 @@ class NatsClient:
     """A connection, from `connect` to `close`. ``on_return`` hooks run after every reconnection."""
 
     def __init__(self, settings: NatsSettings, *, name: str = "isthmus") -> None:
-        self.counts = ConnectionCounts()
+        self.counts = NatsCounts()
         self.on_return: list[Callable[[], None]] = []
         self._settings = settings
         self._name = name
