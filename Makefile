@@ -25,7 +25,7 @@ $(UV):
 	$(BIN)/pip install --quiet --disable-pip-version-check uv==0.13.7
 
 # Where setup.py finds what it compiles.
-COMPILED := $(wildcard $(addprefix src/isthmus/,codecs/*/*.py converters/*.py edges/amqp/*/*.py edges/amqp/*/*/*.py journal/*.py))
+COMPILED := $(wildcard $(addprefix src/isthmus/,codecs/*/*.py converters/*.py edges/amqp/*/*.py edges/amqp/*/*/*.py journal/*.py kafka/*.py))
 
 $(VENV)/.installed: requirements.lock pyproject.toml setup.py $(COMPILED) | $(UV)
 	$(UV) pip sync --quiet --python $(BIN)/python requirements.lock

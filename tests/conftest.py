@@ -27,6 +27,8 @@ SLOWEST_FIRST = (
     "cli",
     "pipeline",
     "edges",
+    "kafka",
+    "testing",
     "docs",
     "interop",
     "embedded",
@@ -94,6 +96,6 @@ def kafka_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def qpid(tmp_path_factory: pytest.TempPathFactory) -> object:
     """Programs that use Qpid JMS, compiled."""
-    from tests.edges.amqp.qpid import QpidJms
+    from tests.support.jms.qpid import QpidJms
 
     return QpidJms(tmp_path_factory.mktemp("qpid"))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from nats.aio.msg import Msg
-from tests.cli.conftest import Running, isthmus
-from tests.polling import eventually
+from tests.support.commands import Running, isthmus
+from tests.support.polling import eventually
 
 import nats
 from isthmus import BridgeMessage
@@ -21,13 +21,9 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "connectors.properties"
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    running = Running(tmp_path_factory.mktemp("connectors"), EXAMPLE)
-    try:
+    with Running(tmp_path_factory.mktemp("connectors"), EXAMPLE) as running:
         running.wait_until_ready()
         yield running
-    finally:
-        running.process.kill()
-        running.process.wait()
 
 
 def published_and_seen(running: Running, subject: str, payload: bytes, seen_on: str, **headers: str) -> Msg:

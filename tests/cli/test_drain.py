@@ -6,8 +6,8 @@ import re
 import signal
 from pathlib import Path
 
-from tests.cli.conftest import Running
-from tests.edges.amqp.wire import Wire, message
+from tests.support.amqp.wire import Wire, message
+from tests.support.commands import Running
 
 from isthmus.edges.amqp.protocol import Closed
 from isthmus.edges.amqp.protocol.terms import Accepted

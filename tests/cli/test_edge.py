@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Running
-from tests.polling import eventually
+from tests.support.commands import Running
+from tests.support.polling import eventually
 
 import nats
 from isthmus.embedded.nats import EmbeddedNats
@@ -46,8 +46,7 @@ def edge(tmp_path: Path, kafka_servers: str, server: EmbeddedNats) -> Iterator[S
 
     yield start
     for each in started:
-        each.process.kill()
-        each.process.wait()
+        each.kill()
 
 
 def publish(url: str, subject: str, payload: bytes) -> None:

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from threading import Event, Thread
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
-from tests.cli.conftest import Running
-from tests.edges.amqp.qpid import QpidJms
+from confluent_kafka import Consumer, Message
+from tests.support.commands import Running
+from tests.support.jms.qpid import QpidJms
+from tests.support.kafka.topics import produce, publish
 
 from isthmus.embedded.kafka import find_running
+from isthmus.journal.layout import Record
 from isthmus.kafka.blocking import QUIET
 
 CONFIGURATION = """
@@ -30,23 +32,14 @@ routes.results.dest.topic=results
 
 
 @pytest.fixture(scope="module")
-def qpid(tmp_path_factory: pytest.TempPathFactory) -> QpidJms:
-    return QpidJms(tmp_path_factory.mktemp("qpid"))
-
-
-@pytest.fixture(scope="module")
 def bridge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("bridge")
     file = folder / "bridge.properties"
     file.write_text(CONFIGURATION)
-    running = Running(folder, file)
-    try:
+    with Running(folder, file) as running:
         running.wait_until_ready()
         yield running
         assert running.stop() == 0, running.printed()
-    finally:
-        running.process.kill()
-        running.process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -94,13 +87,10 @@ def headers_of(message: Message) -> dict[str, bytes]:
 
 
 def test_a_kafka_application_answers_a_jms_request(qpid: QpidJms, url: str, servers: str) -> None:
-    producer = Producer({"bootstrap.servers": servers}, logger=QUIET)
-
     def answer(message: Message) -> None:
         asked = headers_of(message)
         headers = {"jms.Destination": asked["jms.ReplyTo"], "jms.CorrelationId": asked["jms.CorrelationId"]}
-        producer.produce("answers", b"to " + (message.value() or b""), headers=headers)
-        producer.flush(10)
+        produce(servers, "answers", Record(None, b"to " + (message.value() or b""), list(headers.items())))
 
     with kafka_application(servers, "questions", answer):
         assert qpid.run(url, "request", "questions", 3, program="Requests") == [
@@ -125,14 +115,12 @@ def test_a_jms_application_answers_a_kafka_request(qpid: QpidJms, url: str, serv
         got.append((headers_of(message)["jms.CorrelationId"], message.value()))
         arrived.set()
 
-    producer = Producer({"bootstrap.servers": servers}, logger=QUIET)
     headers = {"jms.ReplyTo": "results", "jms.CorrelationId": "k-1", "plain": "yes"}
     with (
         kafka_application(servers, "results", take),
         qpid.start(url, "answer", "work", 1, program="Requests") as answering,
     ):
-        producer.produce("work", b"question", headers=headers)
-        producer.flush(10)
+        publish(servers, "work", [b"question"], headers=headers)
         assert arrived.wait(60)
         assert answering.wait(30) == 0
         assert answering.stdout is not None

@@ -9,11 +9,12 @@ import signal
 import urllib.request
 from pathlib import Path
 
-from confluent_kafka import Producer
-from tests.cli.conftest import QUICKSTART, Running, isthmus
-from tests.polling import eventually
+from tests.support.commands import QUICKSTART, Running, isthmus
+from tests.support.kafka.topics import produce
+from tests.support.polling import eventually
 
 from isthmus.embedded.kafka import find_running
+from isthmus.journal.layout import Record
 from isthmus.kafka.blocking import create_topics
 from isthmus.kafka.options import Kafka
 
@@ -122,9 +123,7 @@ def test_what_is_live_in_the_journal_can_be_told_from_what_is_deleted(bridge: Ru
     topic, partition, _ = sent[1].stdout.strip().split(":")
     servers = find_running(bridge.folder / ".isthmus" / "kafka")
     assert servers
-    producer = Producer({"bootstrap.servers": servers})
-    producer.produce(topic, key=b"ID:deleted", value=None, partition=int(partition))
-    assert producer.flush(30) == 0
+    produce(servers, topic, Record(b"ID:deleted", None, []), partition=int(partition))
     assert live() == ["kept"]
     refused = isthmus("journal", "--live", "--follow", QUICKSTART, folder=bridge.folder)
     assert (refused.returncode, "--live" in refused.stderr) == (2, True)

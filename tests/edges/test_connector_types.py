@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 from nats.aio.client import Client
 from nats.js.errors import NotFoundError
-from tests.edges.systems import Systems, queue, running_bridge
-from tests.polling import eventually
+from tests.support.polling import eventually
+from tests.support.systems import Systems, queue, running_bridge
 
 from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, Property, PropertyType
 from isthmus.config.model.connectors import ConnectorType

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-from tests.edges.asynchronous import eventually
-from tests.edges.asynchronous import write as put
+from tests.support.asynchronous import eventually
+from tests.support.journals import write as put
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.edges.journal import EdgeJournal

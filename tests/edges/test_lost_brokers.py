@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError
-from tests.edges.asynchronous import eventually, running
 from tests.edges.test_outbox import Fixture, numbers
+from tests.support.asynchronous import eventually, running
 
 from isthmus.edges import outbox
 from isthmus.kafka.blocking import BrokersLost

@@ -16,8 +16,8 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.errors import NotFoundError
-from tests.edges.systems import Seen, Systems, amqp_message, queue, running_bridge, seen_in_amqp
-from tests.polling import eventually
+from tests.support.polling import eventually
+from tests.support.systems import Seen, Systems, amqp_message, queue, running_bridge, seen_in_amqp
 
 from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, Property
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage
@@ -107,7 +107,7 @@ def broker() -> Iterator[Any]:
     if not HAS_PROTON:
         yield None
         return
-    from tests.edges.amqp.broker import Broker
+    from tests.support.amqp.broker import Broker
 
     with Broker() as broker:
         yield broker

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from tests.edges.asynchronous import eventually, running
+from tests.support.asynchronous import eventually, running
 
 from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.outbox import DESTINATION, Outbox, outbound_message

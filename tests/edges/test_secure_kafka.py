@@ -14,8 +14,8 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from tests.edges.amqp.certificates import make_certificates
-from tests.edges.asynchronous import write as put
+from tests.support.certificates import make_certificates
+from tests.support.journals import write as put
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.edges.journal import EdgeJournal

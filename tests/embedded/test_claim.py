@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.embedded.processes import eventually, owner
+from tests.support.polling import eventually
+from tests.support.processes import owner
 
 from isthmus.embedded.claim import Claim, running_in
 from isthmus.errors import HardFailure
@@ -112,7 +113,7 @@ def test_a_stale_note_does_not_prevent_a_claim(tmp_path: Path) -> None:
 
 def test_a_claim_after_the_owner_was_killed_waits_for_its_server_to_end(tmp_path: Path) -> None:
     with owner(OWNER, tmp_path) as (process, _):
-        assert eventually(lambda: (tmp_path / "out").read_text() == "up\n")
+        eventually(lambda: (tmp_path / "out").read_text() == "up\n")
         process.kill()
         process.wait()
         began = time.monotonic()

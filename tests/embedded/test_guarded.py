@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.embedded.processes import children_of, eventually, is_running, owner
+from tests.support.polling import eventually
+from tests.support.processes import children_of, is_running, owner
 
 from isthmus.embedded.guarded import Guarded
 
@@ -46,32 +47,32 @@ def run(folder: Path, *command: str, hold: int | None = None, grace_s: float = 1
 
 
 def command_of(guard: int) -> int:
-    assert eventually(lambda: children_of(guard) != [])
+    eventually(lambda: children_of(guard) != [])
     return children_of(guard)[0]
 
 
 def test_the_exit_code_is_that_of_the_command(tmp_path: Path) -> None:
     guarded = run(tmp_path, "sh", "-c", "exit 7")
-    assert eventually(lambda: guarded.exit_code == 7)
+    eventually(lambda: guarded.exit_code == 7)
     assert guarded.stop() == 7
 
 
 def test_a_command_that_a_signal_ended_has_128_and_the_signal_as_exit_code(tmp_path: Path) -> None:
     guarded = run(tmp_path, "sh", "-c", "kill -9 $$")
-    assert eventually(lambda: guarded.exit_code == 128 + 9)
+    eventually(lambda: guarded.exit_code == 128 + 9)
     guarded.stop()
 
 
 def test_a_command_that_does_not_exist_leaves_a_trace_in_the_output(tmp_path: Path) -> None:
     guarded = run(tmp_path, "no-such-command")
-    assert eventually(lambda: guarded.exit_code is not None)
+    eventually(lambda: guarded.exit_code is not None)
     assert guarded.stop() != 0
     assert "no-such-command" in (tmp_path / "out").read_text()
 
 
 def test_the_command_runs_in_its_folder_and_writes_to_the_output(tmp_path: Path) -> None:
     guarded = run(tmp_path, "sh", "-c", "pwd; echo broken >&2")
-    assert eventually(lambda: guarded.exit_code == 0)
+    eventually(lambda: guarded.exit_code == 0)
     guarded.stop()
     assert (tmp_path / "out").read_text() == f"{tmp_path}\nbroken\n"
 
@@ -86,7 +87,7 @@ def test_stop_asks_with_sigterm_and_may_be_repeated(tmp_path: Path) -> None:
 
 def test_a_command_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path) -> None:
     guarded = run(tmp_path, sys.executable, "-c", DEAF, grace_s=0.3)
-    assert eventually(lambda: "deaf" in (tmp_path / "out").read_text())
+    eventually(lambda: "deaf" in (tmp_path / "out").read_text())
     began = time.monotonic()
     assert guarded.stop() == 128 + signal.SIGKILL
     assert 0.3 <= time.monotonic() - began < 5
@@ -96,7 +97,7 @@ def test_sigterm_to_the_guard_ends_the_command(tmp_path: Path) -> None:
     guarded = run(tmp_path, "sleep", "60")
     command = command_of(guarded.pid)
     os.kill(guarded.pid, signal.SIGTERM)
-    assert eventually(lambda: guarded.exit_code == 128 + signal.SIGTERM)
+    eventually(lambda: guarded.exit_code == 128 + signal.SIGTERM)
     assert not is_running(command)
     guarded.stop()
 
@@ -113,7 +114,7 @@ def test_a_killed_owner_takes_guard_and_command_along(tmp_path: Path) -> None:
         guard = int(line)
         command = command_of(guard)
         process.kill()
-        assert eventually(lambda: not is_running(guard) and not is_running(command), within_s=5)
+        eventually(lambda: not is_running(guard) and not is_running(command), timeout_s=5)
 
 
 def test_a_fork_that_outlives_the_owner_does_not_keep_the_command_alive(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_a_fork_that_outlives_the_owner_does_not_keep_the_command_alive(tmp_path
         process.kill()
         process.wait()
         try:
-            assert eventually(lambda: not is_running(guard) and not is_running(command), within_s=5)
+            eventually(lambda: not is_running(guard) and not is_running(command), timeout_s=5)
             assert is_running(fork)
         finally:
             os.kill(fork, signal.SIGKILL)
@@ -134,7 +135,7 @@ def test_a_killed_guard_takes_the_command_along(tmp_path: Path) -> None:
     guarded = run(tmp_path, "sleep", "60")
     command = command_of(guarded.pid)
     os.kill(guarded.pid, signal.SIGKILL)
-    assert eventually(lambda: not is_running(command), within_s=5)
+    eventually(lambda: not is_running(command), timeout_s=5)
     guarded.stop()
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from tests.embedded.processes import children_of, eventually, is_running, owner
+from tests.support.polling import eventually
+from tests.support.processes import children_of, is_running, owner
 
 from isthmus.embedded.kafka import MAX_MESSAGE_BYTES, EmbeddedKafka, find_running
 from isthmus.errors import HardFailure
@@ -148,7 +149,7 @@ def test_a_killed_owner_takes_guard_and_broker_along(tmp_path: Path) -> None:
         [broker] = children_of(guard)
         process.kill()
         process.wait()
-        assert eventually(lambda: not is_running(guard) and not is_running(broker), within_s=15)
+        eventually(lambda: not is_running(guard) and not is_running(broker), timeout_s=15)
         assert find_running(tmp_path) is None
 
 
@@ -161,7 +162,7 @@ def test_a_broker_that_was_killed_starts_again(tmp_path: Path) -> None:
     guard = guard_of(tmp_path, os.getpid())
     [broker] = children_of(guard)
     os.kill(guard, signal.SIGKILL)
-    assert eventually(lambda: not is_running(broker), within_s=5)
+    eventually(lambda: not is_running(broker), timeout_s=5)
     assert not kafka.alive
     assert find_running(tmp_path) is None
     kafka.start()

@@ -6,7 +6,8 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from tests.embedded.processes import children_of, eventually, is_running, owner
+from tests.support.polling import eventually
+from tests.support.processes import children_of, is_running, owner
 
 import nats
 from isthmus.embedded.nats import EmbeddedNats, find_running, server_program
@@ -73,7 +74,7 @@ def test_a_killed_owner_takes_guard_and_server_along(tmp_path: Path) -> None:
         [server] = children_of(guard)
         process.kill()
         process.wait()
-        assert eventually(lambda: not is_running(guard) and not is_running(server))
+        eventually(lambda: not is_running(guard) and not is_running(server))
         assert find_running(tmp_path) is None
 
 

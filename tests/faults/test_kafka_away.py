@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.faults.driver import driver
-from tests.pipeline.bridge import text_message
-from tests.polling import eventually
+from tests.support.commands import Running
+from tests.support.pipeline.bridge import text_message
+from tests.support.polling import eventually
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.embedded.kafka import EmbeddedKafka
@@ -33,7 +33,7 @@ def test_routing_goes_on_when_kafka_is_back(tmp_path: Path) -> None:
         kafka = Kafka(broker.bootstrap_servers)
         create_topics(kafka, ["away-out"], 2)
         create_topics(kafka, ["isthmus.away.journal"], 3)
-        config, log = tmp_path / "away.properties", tmp_path / "driver.log"
+        config = tmp_path / "away.properties"
         config.write_text(CONFIG.format(servers=kafka.servers, folder=tmp_path))
 
         def send(body: str) -> None:
@@ -43,14 +43,14 @@ def test_routing_goes_on_when_kafka_is_back(tmp_path: Path) -> None:
         def arrived(body: bytes) -> bool:
             return body in {record.value() for record in read_topic(kafka, "away-out")}
 
-        with driver(config, log) as running:
+        with Running(tmp_path, config, command="pipeline") as running:
             send("before")
-            eventually(lambda: arrived(b"before"), timeout_s=120, what=log.read_text())
+            eventually(lambda: arrived(b"before"), timeout_s=120, what=running.printed)
             broker.stop()
             broker.start()
             assert broker.bootstrap_servers == kafka.servers
             send("after")
-            eventually(lambda: arrived(b"after"), timeout_s=120, what=log.read_text())
+            eventually(lambda: arrived(b"after"), timeout_s=120, what=running.printed)
             assert running.process.poll() is None
     finally:
         broker.stop()

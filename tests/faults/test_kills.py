@@ -11,10 +11,11 @@ from threading import Event, Thread
 
 import pytest
 from confluent_kafka import Message
-from tests.faults.driver import driver
-from tests.pipeline.bridge import text_message
-from tests.polling import eventually
-from tests.topics import Topic, followed
+from tests.support.commands import Running
+from tests.support.kafka.topics import Topic, followed
+from tests.support.pipeline.bridge import text_message
+from tests.support.polling import eventually
+from tests.support.processes import is_running
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.journal.layout import Entry, Op
@@ -39,13 +40,6 @@ routes.r.conv.key=msg.header.number
 """
 
 
-def _is_running(pid: int) -> bool:
-    return (
-        Path(f"/proc/{pid}").exists()
-        and "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    )
-
-
 @pytest.fixture
 def published(kafka_servers: str) -> Iterator[Topic]:
     create_topics(Kafka(kafka_servers), ["kills-out"], 3)
@@ -60,7 +54,9 @@ def test_two_kills_in_mid_stream_lose_nothing_and_keep_order(
     create_topics(kafka, ["isthmus.kills.journal"], 4)
     config = tmp_path / "kills.properties"
     config.write_text(CONFIG.format(servers=kafka_servers, folder=tmp_path))
-    log = tmp_path / "driver.log"
+
+    def pipeline() -> Running:
+        return Running(tmp_path, config, command="pipeline")
 
     def send() -> None:
         with JournalWriter(kafka, JournalSettings(topic="isthmus.kills.journal")) as writer:
@@ -81,26 +77,26 @@ def test_two_kills_in_mid_stream_lose_nothing_and_keep_order(
 
     paced = Event()  # set when the kills are over: what is left goes at once
     sender = Thread(target=send, daemon=True)
-    with driver(config, log) as first:
+    with pipeline() as first:
         sender.start()
-        eventually(lambda: arrived() > 500, timeout_s=120, what=log.read_text())
+        eventually(lambda: arrived() > 500, timeout_s=120, what=first.printed)
         jvm = first.jvm()
         assert jvm is not None
         os.kill(jvm, signal.SIGKILL)
         assert first.process.wait(30) == 3
-        assert "Spark's driver is gone" in log.read_text()
-    with driver(config, log) as second:
+        assert "Spark's driver is gone" in first.printed()
+    with pipeline() as second:
         before = arrived()
-        eventually(lambda: arrived() > before + 500, timeout_s=120, what=log.read_text())
+        eventually(lambda: arrived() > before + 500, timeout_s=120, what=second.printed)
         jvm = second.jvm()
         assert jvm is not None
         second.process.kill()
-        eventually(lambda: not _is_running(jvm), timeout_s=30, what="Spark's driver outlived its owner")
+        eventually(lambda: not is_running(jvm), timeout_s=30, what="Spark's driver outlived its owner")
     paced.set()
-    with driver(config, log):
+    with pipeline() as third:
         sender.join(120)
         assert not sender.is_alive()
-        eventually(lambda: len(different()) == MESSAGES, timeout_s=120, what=log.read_text())
+        eventually(lambda: len(different()) == MESSAGES, timeout_s=120, what=third.printed)
 
     numbers = different()
     assert set(numbers) == set(range(MESSAGES))

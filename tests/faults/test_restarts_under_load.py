@@ -15,8 +15,8 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 from nats.js import JetStreamContext
-from tests.cli.conftest import Running
-from tests.edges.asynchronous import eventually
+from tests.support.asynchronous import eventually
+from tests.support.commands import Running
 
 import nats
 from isthmus.embedded.kafka import EmbeddedKafka

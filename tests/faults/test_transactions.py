@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-import socket
 import subprocess
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -19,11 +17,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Thread
 
-from tests.edges.amqp.qpid import QpidJms
-from tests.faults.driver import Driver, driver
-from tests.polling import eventually
-from tests.topics import Topic, followed
+from tests.support.commands import Running
+from tests.support.jms.qpid import QpidJms
+from tests.support.kafka.topics import Topic, followed
+from tests.support.polling import eventually
 
+from isthmus.embedded.ports import free_port
 from isthmus.kafka.blocking import create_topics
 from isthmus.kafka.options import Kafka
 
@@ -87,31 +86,13 @@ class Clients:
 
 
 @contextmanager
-def edge(config: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    with (config.parent / "edge.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "isthmus", "edge", str(config)], stdout=log, stderr=log
-        )
-    try:
-        eventually(lambda: _listens(port) or process.poll() is not None, timeout_s=60)
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+def edge(config: Path) -> Iterator[Running]:
+    with Running(config.parent, config, command="edge") as running:
+        running.wait_until_ready()
+        yield running
 
 
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _kill(running: Driver) -> None:
+def _kill(running: Running) -> None:
     """The driver's JVM if it is there yet, or else the process that is about to start it."""
     os.kill(running.jvm() or running.process.pid, signal.SIGKILL)
     running.process.wait(60)
@@ -132,19 +113,21 @@ def test_transactions_are_whole_or_not_at_all_whatever_is_killed(
     print(f"seed {SEED}")
     chance = random.Random(SEED)
     kills = chance.sample(KILLS, len(KILLS))
-    kafka, port = Kafka(kafka_servers), _free_port()
+    kafka, port = Kafka(kafka_servers), free_port()
     create_topics(kafka, ["acid-out"], 2)
     config = tmp_path / "acid.properties"
     config.write_text(CONFIG.format(servers=kafka_servers, folder=tmp_path, port=port))
-    log = tmp_path / "driver.log"
+
+    def new_pipeline() -> Running:
+        return drivers.enter_context(Running(tmp_path, config, command="pipeline"))
 
     clients = Clients(qpid, port)
     with ExitStack() as ends:
         drivers = ends.enter_context(ExitStack())
         edges = ends.enter_context(ExitStack())
         ends.callback(clients.kill)
-        pipeline = drivers.enter_context(driver(config, log))
-        door = edges.enter_context(edge(config, port))
+        pipeline = new_pipeline()
+        server = edges.enter_context(edge(config))
         for kill in kills:
             if not clients.alive:
                 clients.kill()
@@ -155,13 +138,13 @@ def test_transactions_are_whole_or_not_at_all_whatever_is_killed(
             if kill == "client":
                 clients.kill()
             elif kill == "edge":
-                door.kill()
+                server.kill()
                 edges.close()
-                door = edges.enter_context(edge(config, port))
+                server = edges.enter_context(edge(config))
             else:
                 _kill(pipeline)
                 drivers.close()
-                pipeline = drivers.enter_context(driver(config, log))
+                pipeline = new_pipeline()
         clients.kill()
         wanted = clients.committed()
         published = ends.enter_context(followed(kafka, "acid-out"))
@@ -175,7 +158,7 @@ def test_transactions_are_whole_or_not_at_all_whatever_is_killed(
         eventually(
             all_are_whole,
             timeout_s=180,
-            what=log.read_text() + (tmp_path / "edge.log").read_text(),
+            what=lambda: pipeline.printed() + server.printed(),
         )
     assert len(wanted) > 40
     assert {number for number, word in clients.heard.items() if word == "rolled-back"} & set(arrived) == set()

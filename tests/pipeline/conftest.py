@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.pipeline.bridge import TestBridge
+from tests.support.pipeline.bridge import TestBridge
 
 
 @pytest.fixture

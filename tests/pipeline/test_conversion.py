@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.pipeline.bridge import TestBridge
-from tests.polling import eventually
+from tests.support.pipeline.bridge import TestBridge
+from tests.support.polling import eventually
 
 from isthmus import AmqpMessage, AmqpValue, Data, KafkaRecord, MessageProperties, ReceivedRecord
 from isthmus.codecs.amqp import Symbol

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 )
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
-from tests.pipeline.bridge import TestBridge, text_message
+from tests.support.pipeline.bridge import TestBridge, text_message
 
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.errors import HardFailure

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Message as KafkaMessage
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
-from tests.pipeline.bridge import text_message
-from tests.pipeline.ledger_bridge import PLACES, LedgerBridge, PythonMemory, bodies, transaction
-from tests.polling import eventually
+from tests.support.kafka.topics import produce
+from tests.support.pipeline.bridge import text_message
+from tests.support.pipeline.ledger_bridge import PLACES, LedgerBridge, PythonMemory, bodies, transaction
+from tests.support.polling import eventually
 
 from isthmus.cli.show import record_of
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal import layout
-from isthmus.journal.layout import Entry, Op
+from isthmus.journal.layout import Entry, Op, Record
 
 
 @pytest.fixture
@@ -90,7 +90,6 @@ def place(record: KafkaMessage) -> tuple[int | None, bytes | str | None]:
 
 def left_alone(ledger: LedgerBridge) -> None:
     """Writes records that are no journal records."""
-    producer = Producer(ledger.kafka.python_options())
     binary = [(name, b"\xff") for name, _ in layout.encode(transaction("t", ["x"])[0]).headers]
     strange = [("isthmus.op", b"ADD_TX"), *binary[1:6], ("isthmus.seq", b"0")]
     for headers in (
@@ -100,8 +99,7 @@ def left_alone(ledger: LedgerBridge) -> None:
         binary,
         strange,
     ):
-        producer.produce(ledger.plan.journal_topic, value=b"v", headers=headers, partition=0)
-    producer.flush(30)
+        produce(ledger.kafka.servers, ledger.plan.journal_topic, Record(None, b"v", headers), partition=0)
 
 
 def test_time_alone_deletes_what_expires_and_rolls_back_what_has_no_outcome(ledger: LedgerBridge) -> None:
@@ -157,7 +155,6 @@ def test_compaction_leaves_the_live_records_and_nothing_else(tmp_path: Path, spa
 
 
 def fill(ledger: LedgerBridge) -> None:
-    producer = Producer(ledger.kafka.python_options())
     for partition in range(PLACES.partitions):
-        producer.produce(ledger.plan.journal_topic, key=b"filler", value=b"", partition=partition)
-    producer.flush(30)
+        filler = Record(b"filler", b"", [])
+        produce(ledger.kafka.servers, ledger.plan.journal_topic, filler, partition=partition)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 from pyspark.sql.streaming.tws_tester import TwsTester
-from tests.unit.ledger.shards import PLACES, TIMEOUT_MS, add, outcome, removed, written
+from tests.support.pipeline.shards import PLACES, TIMEOUT_MS, add, outcome, removed, written
 
 from isthmus.journal.layout import Op
 from isthmus.ledger.events import Event, Update, pack, unpack_updates

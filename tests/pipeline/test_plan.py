@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
-from tests.pipeline.bridge import TestBridge, text_message
-from tests.polling import eventually
+from tests.support.pipeline.bridge import TestBridge, text_message
+from tests.support.polling import eventually
 
 from isthmus.pipeline.prepare import prepare
 from isthmus.pipeline.publish import start_router

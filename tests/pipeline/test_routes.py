@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
-from tests.pipeline.bridge import TestBridge, text_message
+from tests.support.kafka.topics import produce
+from tests.support.pipeline.bridge import TestBridge, text_message
 
 from isthmus.journal import layout
-from isthmus.journal.layout import Entry, Op
+from isthmus.journal.layout import Entry, Op, Record
 from isthmus.journal.writer import Position
 from isthmus.message import Body, BodyKind, Header, HeaderType
 from isthmus.routing.counts import BatchCounts
@@ -146,24 +146,25 @@ def routed(spark: SparkSession, kafka_servers: str, tmp_path_factory: pytest.Tem
 
 
 def produce_junk(bridge: TestBridge, journal: str) -> None:
-    producer = Producer({"bootstrap.servers": bridge.kafka.servers})
-    producer.produce(journal, key=b"k", value=b"junk", headers=[("x", b"y")])
-    producer.produce(journal, key=b"k", value=b"bare junk")
-    producer.produce(journal, key=b"gone", value=None)
-    producer.flush()
+    produce(
+        bridge.kafka.servers,
+        journal,
+        Record(b"k", b"junk", [("x", b"y")]),
+        Record(b"k", b"bare junk", []),
+        Record(b"gone", None, []),
+    )
 
 
 def produce_others(bridge: TestBridge, source: str) -> None:
-    producer = Producer({"bootstrap.servers": bridge.kafka.servers})
-    for key, value, headers in (
-        (b"k1", b"plain header", [("region", b"EU"), ("trace", b"\xff")]),
-        (b"k2", b"jms header", [("jms.region", b"EU"), ("isthmus.id", b"x")]),
-        (b"k3", b"ours", [("region", b"EU"), ("jmsbridge.origin", bridge.id.encode())]),
-        (b"k4", b"another's", [("region", b"EU"), ("jmsbridge.origin", b"other")]),
-        (b"k5", None, [("region", b"EU")]),
-    ):
-        producer.produce(source, key=key, value=value, headers=headers)
-    producer.flush()
+    produce(
+        bridge.kafka.servers,
+        source,
+        Record(b"k1", b"plain header", [("region", b"EU"), ("trace", b"\xff")]),
+        Record(b"k2", b"jms header", [("jms.region", b"EU"), ("isthmus.id", b"x")]),
+        Record(b"k3", b"ours", [("region", b"EU"), ("jmsbridge.origin", bridge.id.encode())]),
+        Record(b"k4", b"another's", [("region", b"EU"), ("jmsbridge.origin", b"other")]),
+        Record(b"k5", None, [("region", b"EU")]),
+    )
 
 
 def test_the_first_route_that_matches_takes_the_message(routed: Routed) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.property import amqp_strategies as amqp
+from tests.support.amqp import strategies as amqp
 
 from isthmus.codecs.amqp import (
     AmqpMessage,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.edges.amqp.peers import Pair, RawPeer, accept
+from tests.support.amqp.engines import Pair, RawPeer, accept
 
 from isthmus.edges.amqp.protocol import (
     Closed,

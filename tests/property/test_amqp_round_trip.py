@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fuzz.amqp import fuzz, mutations, read_every_way
-from tests.property import amqp_strategies as amqp
+from tests.support.amqp import strategies as amqp
 
 from isthmus.codecs.amqp import (
     DATA,

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from tests import strategies as messages_of_any_protocol
 from tests.fuzz.amqp import mutations
-from tests.property import amqp_strategies as amqp
+from tests.support import strategies as messages_of_any_protocol
+from tests.support.amqp import strategies as amqp
 
 from isthmus import AmqpMessage, AmqpValue, Data, MessageProperties, ReceivedRecord, converters
 from isthmus.codecs.amqp import Int, Symbol

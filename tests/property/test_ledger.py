@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.ledger.shards import TIMEOUT_MS, MemoryShard, add, outcome, removed, written
+from tests.support.pipeline.shards import TIMEOUT_MS, MemoryShard, add, outcome, removed, written
 
 from isthmus.journal.layout import Op
 from isthmus.ledger.events import Event

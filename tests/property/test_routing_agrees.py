@@ -8,9 +8,9 @@ from dataclasses import replace
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
-from tests import strategies
-from tests.pipeline.rows import source_rows
-from tests.property import amqp_strategies as amqp
+from tests.support import strategies
+from tests.support.amqp import strategies as amqp
+from tests.support.pipeline.rows import source_rows
 
 from isthmus import AmqpMessage
 from isthmus.codecs.jms import to_message

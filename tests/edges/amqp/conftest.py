@@ -1,54 +1,9 @@
-"""What the tests with a real Kafka share: a front door to it, and Qpid JMS."""
-
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.edges.amqp.door import Door
-
-from isthmus.config.model.settings import JournalSettings
-from isthmus.edges.amqp.server.addresses import KafkaAddresses
-from isthmus.edges.journal import EdgeJournal
-from isthmus.journal import layout
-from isthmus.journal.layout import Entry, Record
-from isthmus.kafka.blocking import create_topics, read_topic
-from isthmus.kafka.options import Kafka
-
-
-class KafkaDoor(Door):
-    """A front door whose journal is in Kafka."""
-
-    temporary_topic = ""
-
-    def __init__(self, servers: str, **settings: object) -> None:
-        self.kafka = Kafka(servers)
-        self.topic = f"journal-{uuid.uuid4().hex[:8]}"
-        create_topics(self.kafka, [self.topic], 4)
-        super().__init__(
-            journal=self._open,
-            addresses=KafkaAddresses(self.kafka, [], direct=True, auto_create=True),
-            **settings,
-        )
-
-    async def _open(self) -> EdgeJournal:
-        self.edge_journal = await EdgeJournal.open(self.kafka, JournalSettings(topic=self.topic))
-        return self.edge_journal
-
-    def __exit__(self, *_: object) -> None:
-        try:
-            self.run(self.server.close(grace_s=5))
-            self.run(self.edge_journal.close())
-        finally:
-            self._stop()
-
-    def entries(self) -> list[Entry]:
-        """What the journal has: each session's in order."""
-        return [
-            layout.decode(Record(each.key(), each.value(), each.headers() or []))
-            for each in read_topic(self.kafka, self.topic)
-        ]
+from tests.support.amqp.kafka_server import KafkaDoor
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.edges.mq.backends import (
+from tests.support.mq.backends import (
     Backend,
     Memory,
     NotPossible,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from tests.edges.mq.backends import Backend
+from tests.support.mq.backends import Backend
 
 from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, PropertyType
 from isthmus.edges.contract import OutboundMessage

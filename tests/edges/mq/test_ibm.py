@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.edges.mq.backends import StandIn
+from tests.support.mq.backends import StandIn
 
 from isthmus.edges.mq import ibm
 from isthmus.edges.mq.ibm import ClientOptions, IbmQueueManager

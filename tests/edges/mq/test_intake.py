@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from tests.edges.mq.backends import Backend
-from tests.edges.mq.journals import DeadLetterBox, MemoryJournal, until
+from tests.support.asynchronous import eventually
+from tests.support.journals import DeadLetterBox, MemoryJournal
+from tests.support.mq.backends import Backend
 
 from isthmus.config.model.mq import MqIntakeSettings
 from isthmus.edges.mq import reasons
@@ -83,7 +84,7 @@ def test_messages_are_in_the_journal_in_order_and_gone_from_the_queue(
 
     async def run() -> None:
         async with taking(backend, queue=queue, batch=100) as it:
-            await until(lambda: it.intake.traffic.messages == 250)
+            await eventually(lambda: it.intake.traffic.messages == 250)
             assert it.journal.bodies == bodies
             assert it.intake.traffic.bytes == sum(map(len, bodies))
             entry = it.journal.entries[0]
@@ -100,9 +101,9 @@ def test_a_message_is_the_queue_s_until_the_journal_has_it(backend: Backend, con
 
     async def run() -> None:
         made = Run(backend, queue=queue)
-        made.journal.open.clear()
+        made.journal.held = True
         made.task = asyncio.create_task(made.intake.run())
-        await until(lambda: made.intake.client.connected)
+        await eventually(lambda: made.intake.client.connected)
         await asyncio.sleep(0.1)  # long enough for a commit that must not be
         await made.stop()
         assert made.journal.entries == []
@@ -116,7 +117,7 @@ def test_an_intake_that_ends_leaves_no_connection_and_ends_soon(backend: Backend
 
     async def run() -> None:
         async with taking(backend, queue=queue) as it:
-            await until(lambda: it.intake.client.connected)
+            await eventually(lambda: it.intake.client.connected)
         assert not it.intake.client.connected
 
     asyncio.run(asyncio.wait_for(run(), 10))
@@ -140,23 +141,23 @@ def test_every_message_arrives_though_the_queue_manager_breaks(
                 bodies = {b"%d-%d" % (round, number) for number in range(20)}
                 put(connect(), queue, *bodies)
                 breaks[fault]()
-                await until(lambda bodies=bodies: bodies <= set(it.journal.bodies))  # type: ignore[misc]
+                await eventually(lambda bodies=bodies: bodies <= set(it.journal.bodies))  # type: ignore[misc]
             for end in (b"end", b"after the end"):  # the second is taken when the first is committed
                 put(connect(), queue, end)
-                await until(lambda end=end: end in it.journal.bodies)  # type: ignore[misc]
+                await eventually(lambda end=end: end in it.journal.bodies)  # type: ignore[misc]
 
     asyncio.run(run())
     assert {body for body, _ in left(connect, queue)} <= {b"after the end"}
 
 
-def test_a_commit_that_mq_backs_out_brings_the_messages_again(backend: Backend, connect: Connect) -> None:
+def test_messages_of_a_commit_that_mq_backs_out_are_redelivered(backend: Backend, connect: Connect) -> None:
     queue = backend.queue(1)
     put(connect(), queue, b"1", b"2")
     backend.fail_next_commit(reasons.BACKED_OUT, after=False)
 
     async def run() -> None:
         async with taking(backend, queue=queue) as it:
-            await until(lambda: it.intake.traffic.messages == 2)
+            await eventually(lambda: it.intake.traffic.messages == 2)
             assert it.journal.bodies == [b"1", b"2", b"1", b"2"]
             assert it.journal.messages[0].id == it.journal.messages[2].id
             assert it.journal.messages[2].headers["Redelivered"].text == "true"
@@ -174,9 +175,9 @@ def test_a_queue_manager_that_is_unavailable_is_waited_for_and_logged_once(
 
     async def run() -> None:
         async with taking(backend, queue=queue) as it:
-            await until(lambda: it.intake.client._backoff.failures >= 4)
+            await eventually(lambda: it.intake.client._backoff.failures >= 4)
             backend.start()
-            await until(lambda: it.journal.bodies == [b"x"])
+            await eventually(lambda: it.journal.bodies == [b"x"])
             assert it.intake.client.counts.connects == 1
 
     asyncio.run(run())
@@ -193,10 +194,10 @@ def test_a_message_that_can_never_be_written_is_a_dead_letter_at_once(
         made = Run(backend, queue=queue)
         made.journal.refuse = _bad(EncodeError("no"))
         made.task = asyncio.create_task(made.intake.run())
-        await until(lambda: made.intake.traffic.messages == 3)
+        await eventually(lambda: made.intake.traffic.messages == 3)
         await made.stop()
         assert made.journal.bodies == [b"1", b"2"]
-        assert [(message.value, str(failure)) for message, failure in made.dead.messages] == [(b"bad", "no")]
+        assert [(message.value, str(failure)) for message, failure in made.dead.letters] == [(b"bad", "no")]
 
     asyncio.run(run())
     assert left(connect, queue) == []
@@ -212,11 +213,11 @@ def test_a_message_that_fails_too_often_is_set_aside_and_the_others_go_on(
         made = Run(backend, queue=queue, backout_threshold=3)
         made.journal.refuse = _bad(HardFailure("too large", remedy="none"))
         made.task = asyncio.create_task(made.intake.run())
-        await until(lambda: made.dead.messages)
-        await until(lambda: b"2" in made.journal.bodies)
-        await until(lambda: made.intake.traffic.messages == 3)
+        await eventually(lambda: made.dead.letters)
+        await eventually(lambda: b"2" in made.journal.bodies)
+        await eventually(lambda: made.intake.traffic.messages == 3)
         await made.stop()
-        (message, failure), *others = made.dead.messages
+        (message, failure), *others = made.dead.letters
         assert (message.value, others) == (b"bad", [])
         assert isinstance(failure, RedeliveryFailure)
         assert str(failure) == "tried 3 times: too large"
@@ -235,9 +236,9 @@ def test_the_queue_s_own_threshold_and_backout_queue_count(backend: Backend, con
         made = Run(backend, queue=queue, poison="backout-queue")
         made.journal.refuse = _bad(HardFailure("no", remedy="none"))
         made.task = asyncio.create_task(made.intake.run())
-        await until(lambda: made.intake.traffic.messages == 2)
+        await eventually(lambda: made.intake.traffic.messages == 2)
         await made.stop()
-        assert made.dead.messages == []
+        assert made.dead.letters == []
         assert set(made.journal.bodies) == {b"good"}
 
     asyncio.run(run())
@@ -256,9 +257,9 @@ def test_without_a_backout_queue_that_takes_it_a_message_is_a_dead_letter(
         made = Run(backend, queue=queue, poison="backout-queue", backout_threshold=1)
         made.journal.refuse = _bad(HardFailure("no", remedy="none"))
         made.task = asyncio.create_task(made.intake.run())
-        await until(lambda: made.intake.traffic.messages == 1)
+        await eventually(lambda: made.intake.traffic.messages == 1)
         await made.stop()
-        assert [message.value for message, _ in made.dead.messages] == [b"bad"]
+        assert [message.value for message, _ in made.dead.letters] == [b"bad"]
 
     asyncio.run(run())
     assert left(connect, queue) == []
@@ -293,10 +294,10 @@ def test_what_is_published_to_a_topic_is_taken(backend: Backend, connect: Connec
 
     async def run() -> None:
         async with taking(backend, topic="isthmus/intake/#") as it:
-            await until(lambda: it.intake._opened)
+            await eventually(lambda: it.intake._opened)
             writer.put(TopicTarget("isthmus/intake/a"), MqMessage(body=b"x"))
             writer.commit()
-            await until(lambda: it.journal.bodies == [b"x"])
+            await eventually(lambda: it.journal.bodies == [b"x"])
             assert it.journal.messages[0].address == "isthmus/intake/#"
 
     asyncio.run(run())
@@ -309,8 +310,8 @@ def test_a_durable_subscription_misses_nothing_between_two_intakes(
 
     async def once(bodies: list[bytes]) -> None:
         async with taking(backend, topic="isthmus/durable", durable="isthmus-intake") as it:
-            await until(lambda: it.intake._opened)
-            await until(lambda: it.journal.bodies == bodies)
+            await eventually(lambda: it.intake._opened)
+            await eventually(lambda: it.journal.bodies == bodies)
 
     asyncio.run(once([]))
     writer.put(TopicTarget("isthmus/durable"), MqMessage(descriptor=Mqmd(Persistence=1), body=b"x"))
@@ -336,7 +337,7 @@ def test_an_answer_in_the_bridge_s_own_queue_goes_to_the_one_who_asked(
 
     async def run() -> None:
         async with taking(backend, queue=queue, replies=Map()) as it:
-            await until(lambda: len(it.journal.entries) == 2)
+            await eventually(lambda: len(it.journal.entries) == 2)
             destinations = [message.headers["Destination"].text for message in it.journal.messages]
             assert destinations == ["_INBOX.me", queue]
 
@@ -349,7 +350,7 @@ def test_the_event_loop_runs_on_while_a_get_waits(backend: Backend) -> None:
     async def run() -> None:
         loop = asyncio.get_running_loop()
         async with taking(backend, queue=queue) as it:
-            await until(lambda: it.intake.client.connected)
+            await eventually(lambda: it.intake.client.connected)
             slowest = 0.0
             for _ in range(50):
                 began = loop.time()

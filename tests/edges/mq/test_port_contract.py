@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.edges.mq.backends import Backend, StandIn
+from tests.support.mq.backends import Backend, StandIn
 
 from isthmus.edges.mq import reasons
 from isthmus.edges.mq.descriptor import (

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tests.edges.mq.backends import Backend
-from tests.edges.mq.journals import DeadLetterBox, MemoryJournal, until
+from tests.support.asynchronous import eventually
+from tests.support.journals import DeadLetterBox, MemoryJournal
+from tests.support.mq.backends import Backend
 
 from isthmus.codecs.bridge_message import BridgeMessage
 from isthmus.config.model.mq import MqIntakeSettings
@@ -86,7 +87,7 @@ def test_every_answer_reaches_the_inbox_that_asked_and_soon(backend: Backend, co
             began = time.monotonic()
             message = OutboundMessage(f"j:0:{number}", requests, Record(None, value, headers))
             assert await delivery.deliver([message]) == [None]
-            await until(lambda number=number: len(journal.entries) > number)  # type: ignore[misc]
+            await eventually(lambda number=number: len(journal.entries) > number)  # type: ignore[misc]
             times.append(time.monotonic() - began)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

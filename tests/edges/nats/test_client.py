@@ -7,9 +7,9 @@ from pathlib import Path
 
 import nkeys
 import pytest
-from tests.edges.asynchronous import eventually
-from tests.edges.nats.operators import Operator
-from tests.edges.nats.peers import bridge
+from tests.support.asynchronous import eventually
+from tests.support.nats.operators import Operator
+from tests.support.nats.peers import bridge
 
 from isthmus.config.model.nats import NatsSettings
 from isthmus.edges.nats.client import NatsClient

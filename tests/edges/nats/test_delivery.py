@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.edges.asynchronous import eventually
-from tests.edges.nats.peers import bridge, outbound, peer, unique
+from tests.support.asynchronous import eventually
+from tests.support.nats.peers import bridge, outbound, peer, unique
 
 from isthmus.config.model.nats import NatsSettings
 from isthmus.edges.nats.client import NatsClient

@@ -8,9 +8,9 @@ from itertools import count
 
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
-from tests.edges.asynchronous import eventually, running
-from tests.edges.nats.journals import Cellar
-from tests.edges.nats.peers import bridge, peer, unique
+from tests.support.asynchronous import eventually, running
+from tests.support.journals import DeadLetterBox
+from tests.support.nats.peers import bridge, peer, unique
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.config.model.settings import JournalSettings
@@ -67,7 +67,7 @@ def test_every_acknowledged_message_of_a_stream_reaches_the_journal(
 
             journal = await EdgeJournal.open(kafka, JournalSettings(topic=topic))
             source = NatsIntakeSettings(subject=stream, durable="bridge")
-            intake = StreamIntake(client, journal, source, dead_letters=Cellar(), ack_wait_s=2)
+            intake = StreamIntake(client, journal, source, dead_letters=DeadLetterBox(), ack_wait_s=2)
             async with running(intake):
                 sending = asyncio.create_task(send())
                 await eventually(lambda: intake.traffic.messages > SOME)

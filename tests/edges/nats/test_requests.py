@@ -3,9 +3,9 @@ from __future__ import annotations
 import asyncio
 
 from nats.aio.msg import Msg
-from tests.edges.asynchronous import eventually, running
-from tests.edges.nats.journals import Cellar, MemoryJournal
-from tests.edges.nats.peers import bridge, outbound, peer, unique
+from tests.support.asynchronous import eventually, running
+from tests.support.journals import DeadLetterBox, MemoryJournal
+from tests.support.nats.peers import bridge, outbound, peer, unique
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.edges.nats.delivery import INBOX, NatsDelivery
@@ -18,7 +18,7 @@ def test_a_nats_request_is_answered_through_the_journal_and_the_outbox(nats_url:
         subject, journal = unique("service"), MemoryJournal()
         async with bridge(nats_url) as client, peer(nats_url) as requester:
             intake = SubjectIntake(
-                client, journal, NatsIntakeSettings(subject=subject), dead_letters=Cellar()
+                client, journal, NatsIntakeSettings(subject=subject), dead_letters=DeadLetterBox()
             )
             async with running(intake):
                 await intake.ready.wait()
@@ -49,7 +49,7 @@ def test_a_message_with_reply_to_is_answered_by_a_nats_responder(nats_url: str) 
             await responder.subscribe(service, cb=respond)
             await responder.flush()
             intake = SubjectIntake(
-                client, journal, NatsIntakeSettings(subject=answers), dead_letters=Cellar()
+                client, journal, NatsIntakeSettings(subject=answers), dead_letters=DeadLetterBox()
             )
             async with running(intake):
                 await intake.ready.wait()

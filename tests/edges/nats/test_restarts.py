@@ -7,9 +7,9 @@ import contextlib
 from pathlib import Path
 
 import nats.errors
-from tests.edges.asynchronous import eventually, running
-from tests.edges.nats.journals import Cellar, MemoryJournal
-from tests.edges.nats.peers import bridge, outbound, peer
+from tests.support.asynchronous import eventually, running
+from tests.support.journals import DeadLetterBox, MemoryJournal
+from tests.support.nats.peers import bridge, outbound, peer
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.edges.contract import OutboundMessage
@@ -43,7 +43,7 @@ def test_every_acknowledged_message_reaches_the_journal_across_restarts(tmp_path
                         acknowledged.add(b"%d" % number)
 
             source = NatsIntakeSettings(subject="load", durable="bridge", redelivery_limit=1000)
-            intake = StreamIntake(client, journal, source, dead_letters=Cellar(), ack_wait_s=2)
+            intake = StreamIntake(client, journal, source, dead_letters=DeadLetterBox(), ack_wait_s=2)
             async with running(intake):
                 sending = asyncio.create_task(send())
                 for _ in range(RESTARTS):
@@ -88,7 +88,7 @@ def test_every_message_is_in_its_stream_once_across_restarts(tmp_path: Path) -> 
             delivering = asyncio.create_task(deliver())
             for _ in range(RESTARTS):
                 before = len(delivered)
-                await eventually(lambda: len(delivered) > before + 200, timeout_s=20)  # noqa: B023
+                await eventually(lambda: len(delivered) > before + 200)  # noqa: B023
                 await restart(server)
             await delivering
             kept = await client.jetstream.stream_info("load")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.edges.asynchronous import eventually, running
-from tests.edges.nats.journals import Cellar, MemoryJournal
-from tests.edges.nats.peers import bridge, outbound, peer
+from tests.support.asynchronous import eventually, running
+from tests.support.journals import DeadLetterBox, MemoryJournal
+from tests.support.nats.peers import bridge, outbound, peer
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.edges.nats.delivery import NatsDelivery
@@ -49,7 +49,7 @@ def test_when_a_server_of_a_cluster_goes_down_the_bridge_goes_on_at_the_other(tm
         journal = MemoryJournal()
         async with bridge(first.url) as client, peer(second.url) as other:  # it is told of the second one
             source = NatsIntakeSettings(subject="orders")
-            intake = SubjectIntake(client, journal, source, dead_letters=Cellar())
+            intake = SubjectIntake(client, journal, source, dead_letters=DeadLetterBox())
             shipped = await other.subscribe("shipped")
             await other.flush()
             async with running(intake):

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 import pytest
 from nats.aio.client import Client
 from nats.js import JetStreamContext
-from tests.edges.asynchronous import eventually, running
-from tests.edges.nats.journals import Cellar, MemoryJournal
-from tests.edges.nats.peers import bridge, peer, unique
+from tests.support.asynchronous import eventually, running
+from tests.support.journals import DeadLetterBox, MemoryJournal, refusing
+from tests.support.nats.peers import bridge, peer, unique
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.config.model.nats_values import Start
@@ -27,7 +27,7 @@ async def stream_with(sender: Client, count: int) -> tuple[JetStreamContext, str
 
 
 def intake_of(
-    client: NatsClient, journal: MemoryJournal, name: str, cellar: Cellar | None = None, **more: object
+    client: NatsClient, journal: MemoryJournal, name: str, dead: DeadLetterBox | None = None, **more: object
 ) -> StreamIntake:
     ack_wait_s = more.pop("ack_wait_s", 30.0)
     source = NatsIntakeSettings(subject=f"{name}.>", durable="bridge", **more)  # type: ignore[arg-type]
@@ -35,7 +35,7 @@ def intake_of(
         client,
         journal,
         source,
-        dead_letters=cellar or Cellar(),
+        dead_letters=dead or DeadLetterBox(),
         ack_wait_s=ack_wait_s,  # type: ignore[arg-type]
     )
 
@@ -83,7 +83,7 @@ def test_more_messages_than_may_be_in_flight_all_arrive(nats_url: str) -> None:
 def test_nothing_is_acknowledged_before_the_journal_has_it(nats_url: str) -> None:
     async def scenario() -> None:
         journal = MemoryJournal()
-        journal.open.clear()
+        journal.held = True
         async with bridge(nats_url) as client, peer(nats_url) as sender:
             jetstream, name = await stream_with(sender, 5)
             async with running(intake_of(client, journal, name)):
@@ -94,7 +94,7 @@ def test_nothing_is_acknowledged_before_the_journal_has_it(nats_url: str) -> Non
                         if info.num_ack_pending == 5:
                             break
                 assert info.ack_floor.stream_seq == 0
-                journal.open.set()
+                journal.release()
                 await until_settled(jetstream, name)
         assert len(journal.messages) == 5
 
@@ -104,7 +104,7 @@ def test_nothing_is_acknowledged_before_the_journal_has_it(nats_url: str) -> Non
 def test_messages_that_wait_for_the_journal_are_not_sent_again(nats_url: str) -> None:
     async def scenario() -> None:
         journal = MemoryJournal()
-        journal.open.clear()
+        journal.held = True
         async with bridge(nats_url) as client, peer(nats_url) as sender:
             jetstream, name = await stream_with(sender, 3)
             # Acknowledgements that are not the end of a message: that the bridge still has it.
@@ -114,7 +114,7 @@ def test_messages_that_wait_for_the_journal_are_not_sent_again(nats_url: str) ->
                 for _ in range(15):  # five for each message: more time than the consumer waits, twice over
                     assert (await signs.next_msg(10)).data == b"+WPI"
                 assert (await jetstream.consumer_info(name, "bridge")).num_redelivered == 0
-                journal.open.set()
+                journal.release()
                 await until_settled(jetstream, name)
         assert journal.bodies == [b"0", b"1", b"2"]
 
@@ -124,7 +124,7 @@ def test_messages_that_wait_for_the_journal_are_not_sent_again(nats_url: str) ->
 def test_after_a_crash_what_was_not_acknowledged_is_redelivered(nats_url: str) -> None:
     async def scenario() -> None:
         broken, journal = MemoryJournal(), MemoryJournal()
-        broken.refusal = HardFailure("no Kafka", remedy="start it")
+        broken.refuse = refusing(HardFailure("no Kafka", remedy="start it"))
         async with bridge(nats_url) as client, peer(nats_url) as sender:
             jetstream, name = await stream_with(sender, 10)
             with pytest.raises(HardFailure, match="no Kafka"):
@@ -139,21 +139,21 @@ def test_after_a_crash_what_was_not_acknowledged_is_redelivered(nats_url: str) -
 
 def test_a_message_beyond_the_redelivery_limit_is_a_dead_letter(nats_url: str) -> None:
     async def scenario() -> None:
-        journal, cellar = MemoryJournal(), Cellar()
+        journal, dead = MemoryJournal(), DeadLetterBox()
         async with bridge(nats_url) as client, peer(nats_url) as sender:
             jetstream, name = await stream_with(sender, 0)
             # Somebody takes it twice, and never settles it.
             await jetstream.publish(f"{name}.a", b"poison")
-            intake = intake_of(client, journal, name, cellar, ack_wait_s=0.3, redelivery_limit=2)
+            intake = intake_of(client, journal, name, dead, ack_wait_s=0.3, redelivery_limit=2)
             broken = MemoryJournal()
-            broken.refusal = HardFailure("crash", remedy="none")
+            broken.refuse = refusing(HardFailure("crash", remedy="none"))
             for _ in range(2):
                 with pytest.raises(HardFailure, match="crash"):
-                    await intake_of(client, broken, name, cellar, ack_wait_s=0.3, redelivery_limit=2).run()
+                    await intake_of(client, broken, name, dead, ack_wait_s=0.3, redelivery_limit=2).run()
             async with running(intake):
-                await eventually(lambda: cellar.kept)
+                await eventually(lambda: dead.letters)
                 await until_settled(jetstream, name)
-        [(message, failure)] = cellar.kept
+        [(message, failure)] = dead.letters
         assert (message.value, failure.code) == (b"poison", "redelivery")
         assert journal.messages == []
 
@@ -222,7 +222,7 @@ def test_a_stream_is_made_where_that_was_asked_for(nats_url: str) -> None:
         journal, subject = MemoryJournal(), unique("channel")
         async with bridge(nats_url) as client, peer(nats_url) as sender:
             source = NatsIntakeSettings(subject=subject, durable="bridge")
-            intake = StreamIntake(client, journal, source, dead_letters=Cellar(), create_stream=True)
+            intake = StreamIntake(client, journal, source, dead_letters=DeadLetterBox(), create_stream=True)
             async with running(intake):
                 await intake.ready.wait()
                 await sender.jetstream().publish(subject, b"x")

@@ -3,9 +3,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.edges.asynchronous import eventually, running
-from tests.edges.nats.journals import Cellar, MemoryJournal
-from tests.edges.nats.peers import bridge, peer, unique
+from tests.support.asynchronous import eventually, running
+from tests.support.journals import DeadLetterBox, MemoryJournal, refusing
+from tests.support.nats.peers import bridge, peer, unique
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.edges.nats.intake import SubjectIntake
@@ -19,7 +19,7 @@ def test_messages_of_a_wildcard_subject_reach_the_journal_in_order(nats_url: str
         root, journal = unique("orders"), MemoryJournal()
         async with bridge(nats_url) as client, peer(nats_url) as sender:
             source = NatsIntakeSettings(subject=f"{root}.>")
-            intake = SubjectIntake(client, journal, source, dead_letters=Cellar())
+            intake = SubjectIntake(client, journal, source, dead_letters=DeadLetterBox())
             async with running(intake):
                 await intake.ready.wait()
                 await client.live.flush()
@@ -39,7 +39,9 @@ def test_members_of_a_queue_group_share_the_messages(nats_url: str) -> None:
         subject, journals = unique("shared"), [MemoryJournal(), MemoryJournal()]
         async with bridge(nats_url) as client, peer(nats_url) as sender:
             source = NatsIntakeSettings(subject=subject, queue="workers")
-            intakes = [SubjectIntake(client, journal, source, dead_letters=Cellar()) for journal in journals]
+            intakes = [
+                SubjectIntake(client, journal, source, dead_letters=DeadLetterBox()) for journal in journals
+            ]
             async with running(*intakes):
                 for intake in intakes:
                     await intake.ready.wait()
@@ -57,10 +59,10 @@ def test_members_of_a_queue_group_share_the_messages(nats_url: str) -> None:
 def test_what_has_arrived_is_in_the_journal_when_the_intake_has_ended(nats_url: str) -> None:
     async def scenario() -> None:
         subject, journal = unique("last"), MemoryJournal()
-        journal.open.clear()
+        journal.held = True
         async with bridge(nats_url) as client, peer(nats_url) as sender:
             intake = SubjectIntake(
-                client, journal, NatsIntakeSettings(subject=subject), dead_letters=Cellar()
+                client, journal, NatsIntakeSettings(subject=subject), dead_letters=DeadLetterBox()
             )
             async with running(intake):
                 await intake.ready.wait()
@@ -68,7 +70,7 @@ def test_what_has_arrived_is_in_the_journal_when_the_intake_has_ended(nats_url: 
                 for number in range(50):
                     await sender.publish(subject, b"%d" % number)
                 await sender.flush()
-                asyncio.get_running_loop().call_later(0.2, journal.open.set)
+                asyncio.get_running_loop().call_later(0.2, journal.release)
             assert len(journal.messages) == 50
 
     asyncio.run(scenario())
@@ -79,16 +81,16 @@ def test_a_payload_that_cannot_be_read_is_a_dead_letter(nats_url: str) -> None:
         def read(arrived: Arrived, own_id: str) -> Message:
             raise DecodeError("not a message")
 
-        subject, journal, cellar = unique("odd"), MemoryJournal(), Cellar()
+        subject, journal, dead = unique("odd"), MemoryJournal(), DeadLetterBox()
         async with bridge(nats_url) as client, peer(nats_url) as sender:
             source = NatsIntakeSettings(subject=subject)
-            intake = SubjectIntake(client, journal, source, dead_letters=cellar, read=read)
+            intake = SubjectIntake(client, journal, source, dead_letters=dead, read=read)
             async with running(intake):
                 await intake.ready.wait()
                 await client.live.flush()
                 await sender.publish(subject, b"?")
-                await eventually(lambda: cellar.kept)
-        [(message, failure)] = cellar.kept
+                await eventually(lambda: dead.letters)
+        [(message, failure)] = dead.letters
         assert (message.value, failure.code, journal.messages) == (b"?", "malformed", [])
 
     asyncio.run(scenario())
@@ -97,10 +99,10 @@ def test_a_payload_that_cannot_be_read_is_a_dead_letter(nats_url: str) -> None:
 def test_a_journal_that_refuses_ends_the_intake(nats_url: str) -> None:
     async def scenario() -> None:
         subject, journal = unique("refused"), MemoryJournal()
-        journal.refusal = HardFailure("no Kafka", remedy="start it")
+        journal.refuse = refusing(HardFailure("no Kafka", remedy="start it"))
         async with bridge(nats_url) as client, peer(nats_url) as sender:
             intake = SubjectIntake(
-                client, journal, NatsIntakeSettings(subject=subject), dead_letters=Cellar()
+                client, journal, NatsIntakeSettings(subject=subject), dead_letters=DeadLetterBox()
             )
             task = asyncio.create_task(intake.run())
             await intake.ready.wait()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 from nats.aio.client import Client
-from tests.edges.asynchronous import eventually, running
-from tests.edges.nats.journals import Cellar
-from tests.edges.nats.peers import bridge, peer, unique
+from tests.support.asynchronous import eventually, running
+from tests.support.journals import DeadLetterBox
+from tests.support.nats.peers import bridge, peer, unique
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.config.model.settings import JournalSettings
@@ -49,7 +49,7 @@ def test_an_edge_that_restarts_under_load_loses_nothing_of_a_stream(
         journal = await EdgeJournal.open(kafka, JournalSettings(topic=topic))
         async with bridge(nats_url) as client:
             source = NatsIntakeSettings(subject=stream, durable="bridge")
-            intake = StreamIntake(client, journal, source, dead_letters=Cellar(), ack_wait_s=2)
+            intake = StreamIntake(client, journal, source, dead_letters=DeadLetterBox(), ack_wait_s=2)
             async with running(intake), asyncio.timeout(30):
                 await intake.ready.wait()
                 while intake.traffic.messages < until and not await settled(sender):
@@ -77,7 +77,7 @@ def test_a_message_too_large_for_the_journal_is_a_dead_letter_and_others_go_on(
 ) -> None:
     kafka, topic, stream = Kafka(kafka_servers), f"journal-{uuid.uuid4().hex[:8]}", unique("large")
     create_topics(kafka, [topic], 2, {"max.message.bytes": "10000"})
-    cellar = Cellar()
+    dead = DeadLetterBox()
 
     async def scenario() -> None:
         journal = await EdgeJournal.open(kafka, JournalSettings(topic=topic))
@@ -87,14 +87,14 @@ def test_a_message_too_large_for_the_journal_is_a_dead_letter_and_others_go_on(
             for body in (b"before", bytes(20_000), b"after"):
                 await jetstream.publish(stream, body)
             source = NatsIntakeSettings(subject=stream, durable="bridge")
-            intake = StreamIntake(client, journal, source, dead_letters=cellar, ack_wait_s=2)
+            intake = StreamIntake(client, journal, source, dead_letters=dead, ack_wait_s=2)
             async with running(intake):
                 await eventually(lambda: intake.traffic.messages == 3)
         await journal.close()
 
     asyncio.run(scenario())
     assert {bytes(record.value() or b"") for record in read_topic(kafka, topic)} == {b"before", b"after"}
-    [(message, failure)] = cellar.kept
+    [(message, failure)] = dead.letters
     assert (message.value, failure.code) == (bytes(20_000), "oversize")
 
 

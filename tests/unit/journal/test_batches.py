@@ -16,7 +16,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
-from tests.edges.asynchronous import eventually
+from tests.support.asynchronous import eventually
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure, IsthmusError, Outage, OversizeFailure

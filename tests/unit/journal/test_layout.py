@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
-from tests import strategies
+from tests.support import strategies
 
 from isthmus.errors import EncodeError
 from isthmus.journal import layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import strategies
+from tests.support import strategies
 
 from isthmus.journal import layout
 from isthmus.journal.layout import KafkaHeaders, Record, decode_headers, decode_types, encode_headers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import strategies
+from tests.support import strategies
 
 from isthmus.errors import DecodeError
 from isthmus.journal import layout

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.unit.ledger.shards import MemoryShard, removed
+from tests.support.pipeline.shards import MemoryShard, removed
 
 from isthmus.journal.layout import Op
 from isthmus.ledger.events import EVERYWHERE, Event, Update, message_key, plain_key

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.ledger.shards import COMMITTED, TIMEOUT_MS, MemoryShard, add, outcome, removed, written
+from tests.support.pipeline.shards import COMMITTED, TIMEOUT_MS, MemoryShard, add, outcome, removed, written
 
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import Op
@@ -197,7 +197,7 @@ def test_state_that_lost_a_chunk_is_refused() -> None:
 
 
 def _run_as_they_are(shard: MemoryShard, *events: Event) -> None:
-    from tests.unit.ledger.shards import PLACES
+    from tests.support.pipeline.shards import PLACES
 
     from isthmus.ledger.machine import Shard
 

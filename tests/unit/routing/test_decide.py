@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.routing.records import NOW_MS, PLACE, decided, journaled, message, plan, route
+from tests.support.routing import NOW_MS, PLACE, decided, journaled, message, plan, route
 
 from isthmus.journal.layout import Op, Record
 from isthmus.message import Body, BodyKind, Header, HeaderType, Span

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import strategies
-from tests.unit.routing.records import JOURNAL, PLACE, decided, journaled, message, plan, route
+from tests.support import strategies
+from tests.support.routing import JOURNAL, PLACE, decided, journaled, message, plan, route
 
 from isthmus.errors import ConversionFailure, DecodeError, KeyFailure, OversizeFailure, SoftFailure
 from isthmus.journal import layout

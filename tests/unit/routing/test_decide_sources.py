@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.routing.records import decided, plan, route
+from tests.support.routing import decided, plan, route
 
 from isthmus.errors import KeyFailure
 from isthmus.journal.layout import KafkaHeaders, Record

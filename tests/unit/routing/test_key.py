@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.routing.records import message
+from tests.support.routing import message
 
 from isthmus.errors import KeyFailure
 from isthmus.message import OPAQUE_TYPES, Header, HeaderType

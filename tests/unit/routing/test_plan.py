@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.routing.records import plan, route
+from tests.support.routing import plan, route
 
 from isthmus.routing.counts import FAILURES, RouteCounts
 from isthmus.routing.plan import Outcome

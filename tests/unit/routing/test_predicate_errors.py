@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tests.unit.routing.records import message
+from tests.support.routing import message
 
 from isthmus.errors import PredicateError
 from isthmus.routing.predicate import MAX_DEPTH, Predicate, matches, parse

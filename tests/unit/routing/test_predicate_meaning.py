@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
-from tests import strategies
-from tests.unit.routing.records import message
+from tests.support import strategies
+from tests.support.routing import message
 
 from isthmus.message import Header, HeaderType, Message
 from isthmus.routing.predicate import Any, Not, Predicate, matches, parse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.unit.routing.records import decided, message, plan, route
+from tests.support.routing import decided, message, plan, route
 
 from isthmus.journal.layout import Record
 from isthmus.routing.decide import Decision

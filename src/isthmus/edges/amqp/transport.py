@@ -152,7 +152,7 @@ class AmqpTransport(asyncio.Protocol):
             handler, link.handler = link.handler, None
             if handler is not None:
                 with self._contained():
-                    handler.on_detach(closed=False, error=None)
+                    handler.on_detach(closed=False, error=None, lost=True)
 
     # What asyncio calls
 
@@ -225,7 +225,7 @@ class AmqpTransport(asyncio.Protocol):
             case LinkDetached(link, closed, error, local):
                 handler, link.handler = link.handler, None
                 if handler is not None:
-                    handler.on_detach(closed=closed and not local, error=error)
+                    handler.on_detach(closed=closed and not local, error=error, lost=local)
                 else:
                     link.detach(closed=closed)
             case SessionEnded(session, error, local):

@@ -105,7 +105,7 @@ class IncomingLink:
         self._answer()
         self._top_up()
 
-    def on_detach(self, *, closed: bool, error: Error | None) -> None:  # noqa: ARG002
+    def on_detach(self, *, closed: bool, error: Error | None, lost: bool) -> None:  # noqa: ARG002
         """Ask again later. With the connection gone, `attach` is called with another."""
         connection = self._connection
         if self._link is not None:

@@ -80,7 +80,7 @@ class OutgoingLink:
         if attach.target is not None and not self._ready.done():
             self._ready.set_result(None)
 
-    def on_detach(self, *, closed: bool, error: Error | None) -> None:  # noqa: ARG002
+    def on_detach(self, *, closed: bool, error: Error | None, lost: bool) -> None:  # noqa: ARG002
         """Tell everybody who waits."""
         self._link.detach()
         ended: Unreachable | Refused

@@ -36,10 +36,10 @@ class LinkHandler(Protocol):
         """The peer gave a state to deliveries. Those that it did not settle are for us to settle."""
         ...
 
-    def on_detach(self, *, closed: bool, error: Error | None) -> None:
+    def on_detach(self, *, closed: bool, error: Error | None, lost: bool) -> None:
         """The link is over: to be answered with `Link.detach`, which does nothing where none is due.
 
         ``closed`` and ``error`` are what the peer said. A session or connection that ended, and a fault of
-        the peer's, close no link: ``closed`` is False then.
+        the peer's, close no link: ``closed`` is False then, and ``lost`` is True, since it did not detach it.
         """
         ...

@@ -92,11 +92,12 @@ class OutgoingLink(Protocol):
         """
         ...
 
-    async def close(self, *, detached: bool) -> None:
+    async def close(self, *, detached: bool, lost: bool) -> None:
         """The link is over: commit what can be, release the rest. Called once, after whatever else was.
 
         A client's detach is answered when it returns, or after some seconds. ``detached`` tells that the
-        client did not close the link: it may come back to a durable subscription.
+        client did not close the link: it may come back to a durable subscription. ``lost`` tells that it did
+        not detach it either: it may have read what it has not decided on.
         """
         ...
 

@@ -41,7 +41,7 @@ class Coordinator(ServerLink):
         """Grant the first credit."""
         self._receiver.grant(_CREDIT)
 
-    async def close(self, *, closed: bool) -> None:  # noqa: ARG002
+    async def close(self, *, closed: bool, lost: bool) -> None:  # noqa: ARG002
         """Roll back what the client left open."""
         self._connection.transactions.abandon(self._session)
 

@@ -76,7 +76,7 @@ class IncomingLink(ServerLink):
         """Grant the first credit."""
         self._receiver.grant(self._window)
 
-    async def close(self, *, closed: bool) -> None:  # noqa: ARG002
+    async def close(self, *, closed: bool, lost: bool) -> None:  # noqa: ARG002
         """Wait, for a client that waits, until all that came over the link is decided."""
         if self.in_flight and self._awaited:
             self._idle = asyncio.Event()

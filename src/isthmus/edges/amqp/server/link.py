@@ -67,6 +67,7 @@ class ServerLink(ABC):
         self._connection = connection
         self._granted: Granted | None = None
         self._closed = False
+        self._lost = False
         self._error: Error | None = None
         self._overdue: asyncio.TimerHandle | None = None
 
@@ -81,8 +82,11 @@ class ServerLink(ABC):
         """The attach was answered: begin."""
 
     @abstractmethod
-    async def close(self, *, closed: bool) -> None:
-        """Close what `open` has opened. ``closed`` tells that the client closed the link for good."""
+    async def close(self, *, closed: bool, lost: bool) -> None:
+        """Close what `open` has opened.
+
+        ``closed`` tells that the client closed the link for good, ``lost`` that it did not detach it at all.
+        """
 
     # What the transport calls
 
@@ -102,10 +106,11 @@ class ServerLink(ABC):
     ) -> None:
         """Only links that messages go out on have these."""
 
-    def on_detach(self, *, closed: bool, error: Error | None) -> None:  # noqa: ARG002
+    def on_detach(self, *, closed: bool, error: Error | None, lost: bool) -> None:  # noqa: ARG002
         """Close what is behind the link, or have it closed once it is open."""
         was, self.state = self.state, LinkState.DETACHING
         self._closed = closed
+        self._lost = lost
         wait_s = self._connection.server.link_close_s
         self._overdue = self.over.get_loop().call_later(wait_s, self._answer_overdue)
         if was is LinkState.ATTACHED:
@@ -125,7 +130,7 @@ class ServerLink(ABC):
             self._error = error
             self._link.detach(error)  # does nothing before attach: `_answer` sends both then
             self._connection.wake()
-            self.on_detach(closed=False, error=None)
+            self.on_detach(closed=False, error=None, lost=True)
 
     @property
     def _awaited(self) -> bool:
@@ -156,7 +161,7 @@ class ServerLink(ABC):
 
     async def _close(self) -> None:
         try:
-            await self.close(closed=self._closed)
+            await self.close(closed=self._closed, lost=self._lost)
         except IsthmusError as failure:
             log.warning("link %.100s was not closed in good order: %s", self._link.name, failure)
         finally:

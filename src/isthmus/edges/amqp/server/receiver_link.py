@@ -50,10 +50,10 @@ class ReceiverLink(ServerLink):
         """Send what there is credit for already."""
         self._outgoing.on_flow()
 
-    async def close(self, *, closed: bool) -> None:
+    async def close(self, *, closed: bool, lost: bool) -> None:
         """Close what fills the link, and delete the temporary queue that was made for it."""
         try:
-            await self._outgoing.close(detached=not closed)
+            await self._outgoing.close(detached=not closed, lost=lost)
         finally:
             source, outgoing_links = self._outgoing.source, self._connection.server.outgoing_links
             if source.dynamic and source.address and outgoing_links is not None:

@@ -53,6 +53,7 @@ class AmqpService:
             temporary_topic=settings.temporary_topic,
             queue_views=settings.amqp.queue_selectors == "views",
             auto_create=auto_create,
+            max_deliveries=settings.amqp.max_deliveries,
             undeliverable=dead_letters.received,
         )
         self._server = AmqpServer(
@@ -92,6 +93,7 @@ class AmqpService:
             await asyncio.Event().wait()
         finally:
             await self._server.close()
+            await self._outgoing_links.close()
 
     def counts(self) -> dict[str, int]:
         """What was counted since the start, and how many are connected now."""

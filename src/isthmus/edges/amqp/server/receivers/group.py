@@ -25,12 +25,12 @@ from isthmus.edges.amqp.server.receivers.record_source import (
     KAFKA_SUBSCRIBE,
     Acknowledgement,
     OnLoop,
-    PolledRecord,
     RecordSink,
     record_of,
 )
 from isthmus.kafka.blocking import QUIET, RECOVERING, BrokersLost, abandon, watching_brokers
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.records import PolledRecord
 
 log = logging.getLogger(__name__)
 
@@ -122,9 +122,13 @@ class GroupSource:
         self._loop = OnLoop(sink)
         self._thread.start()
 
-    def request(self, count: int) -> None:
+    def request(self, count: int, *, drain: bool = False) -> None:  # noqa: ARG002
         """Have that many records read."""
         self._to_do.put(lambda: self._want(count))
+
+    def holds(self, record: PolledRecord) -> bool:  # noqa: ARG002
+        """Nobody takes it away."""
+        return True
 
     def settle(self, taken: PolledRecord, verdict: Acknowledgement) -> None:
         """Count a record as done with, or hand it over again."""
@@ -133,7 +137,7 @@ class GroupSource:
         else:
             if not self._again:
                 asyncio.get_running_loop().call_soon(self._hand_over_again)
-            self._again.append(taken.again(verdict))
+            self._again.append(taken.again(failed=verdict is Acknowledgement.FAIL))
 
     def _hand_over_again(self) -> None:
         again, self._again = self._again, []

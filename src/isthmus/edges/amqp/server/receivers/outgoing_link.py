@@ -32,9 +32,10 @@ from isthmus.edges.amqp.protocol.terms import (
     TransactionalState,
 )
 from isthmus.edges.amqp.server.contract import ReceiverRequest
-from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, PolledRecord, RecordSource
+from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSource
 from isthmus.errors import HardFailure, RefusedFailure, SoftFailure
 from isthmus.journal.layout import CLIENT
+from isthmus.kafka.records import PolledRecord
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,7 @@ class KafkaOutgoingLink:
         wanted = max(0, self._link.credit - len(self._ready))
         if wanted or self._wanted:
             self._wanted = wanted
-            self._records.request(wanted)
+            self._records.request(wanted, drain=self._link.drain)
         self._request.wake()
 
     def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
@@ -132,8 +133,12 @@ class KafkaOutgoingLink:
                 delivery.settle(state)
         self._request.wake()
 
-    async def close(self, *, detached: bool) -> None:
-        """Let go of what is not decided, and make the rest hold."""
+    async def close(self, *, detached: bool, lost: bool) -> None:
+        """Give back what is not decided, and make the rest hold.
+
+        A client that closes a link in good order has read nothing of what it leaves undecided. One that is
+        ``lost``, or ends its session, may have: that is marked as delivered before.
+        """
         self._over = True
         self._stop_draining()
         if self._tasks:
@@ -141,7 +146,7 @@ class KafkaOutgoingLink:
         sent, self._sent = self._sent, {}
         ready, self._ready = self._ready, deque()
         for taken in sent.values():
-            self._records.settle(taken, Acknowledgement.FAIL)
+            self._records.settle(taken, Acknowledgement.FAIL if lost else Acknowledgement.RELEASE)
         for taken in ready:
             self._records.settle(taken, Acknowledgement.RELEASE)
         await self._records.close()
@@ -192,6 +197,10 @@ class KafkaOutgoingLink:
                 self._records.settle(taken, Acknowledgement.FAIL)
             case _:
                 self._records.settle(taken, Acknowledgement.RELEASE)
+
+    def holds(self, taken: PolledRecord) -> bool:
+        """Whether an acceptance would hold."""
+        return self._records.holds(taken)
 
     def fail(self, taken: PolledRecord) -> None:
         """Have a record come again, since the transaction that took it did not commit."""
@@ -281,7 +290,7 @@ class _Acknowledgements:
     """What a client decided in one transaction."""
 
     def __init__(self, outgoing_link: KafkaOutgoingLink, forget: Callable[[], object]) -> None:
-        self._outlet = outgoing_link
+        self._link = outgoing_link
         self._forget = forget
         self._decided: list[tuple[PolledRecord, object]] = []
 
@@ -289,17 +298,21 @@ class _Acknowledgements:
         """Remember an outcome."""
         self._decided.append((taken, outcome))
 
+    def can_commit(self) -> bool:
+        """Whether all records that were accepted are still ours to accept."""
+        return all(self._link.holds(taken) for taken, _ in self._decided)
+
     def commit(self) -> None:
         """They hold."""
         self._forget()
         for taken, outcome in self._decided:
-            self._outlet.decide(taken, outcome)
+            self._link.decide(taken, outcome)
 
     def roll_back(self) -> None:
         """They are void."""
         self._forget()
         for taken, _ in self._decided:
-            self._outlet.fail(taken)
+            self._link.fail(taken)
 
 
 def _said(error: Error | None) -> str:

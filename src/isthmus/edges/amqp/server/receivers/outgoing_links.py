@@ -29,12 +29,13 @@ from isthmus.edges.amqp.server.receivers.outgoing_link import (
     everything,
     skip,
 )
-from isthmus.edges.amqp.server.receivers.queue import QueueSource
+from isthmus.edges.amqp.server.receivers.queue import Queues
 from isthmus.edges.amqp.server.receivers.record_source import RecordSource
 from isthmus.edges.amqp.server.receivers.subscriptions import GLOBAL, group_name, subscription_of
 from isthmus.edges.amqp.server.receivers.temporary import LIMIT_BYTES, TemporaryForm, TemporaryQueues
 from isthmus.errors import RefusedFailure
 from isthmus.journal.layout import CLIENT
+from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.options import Kafka
 
 T = TypeVar("T")
@@ -66,16 +67,17 @@ class KafkaOutgoingLinks:
         queue_views: bool = False,
         auto_create: bool = False,
         partitions: int = 4,
+        max_deliveries: int = 10,
         undeliverable: Undeliverable = skip,
     ) -> None:
         self._kafka = kafka
-        self.not_acknowledged = 0
-        """How many acknowledgements of queues' messages Kafka did not take: those messages come again."""
         self._temporary_topic = temporary_topic
         self._queue_views = queue_views
         self._converter_of = converter_of
         self._groups = ReceiverAdmin(kafka, auto_create=auto_create, partitions=partitions)
         self._undeliverable = undeliverable
+        self._client = ResilientClient(kafka)
+        self._queues = Queues(self._client, undeliverable=undeliverable, max_deliveries=max_deliveries)
         self._temporary = TemporaryQueues(kafka, self._temporary_ends, self._overflow)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -133,8 +135,15 @@ class KafkaOutgoingLinks:
             undeliverable=self._undeliverable,
         )
 
-    def _count_not_acknowledged(self, count: int) -> None:
-        self.not_acknowledged += count
+    @property
+    def not_acknowledged(self) -> int:
+        """How many acceptances of queues' messages Kafka did not take: those are delivered again."""
+        return self._queues.not_acknowledged
+
+    async def close(self) -> None:
+        """Let go of Kafka, within a bounded time."""
+        await self._queues.close()
+        await self._client.close()
 
     def _temporary_ends(self) -> list[TopicPartition]:
         topic = self._temporary_topic
@@ -166,16 +175,12 @@ class KafkaOutgoingLinks:
                 ), None
             case Kind.QUEUE:
                 group = f"{QUEUE_PREFIX}{topic}" + (f":{filters.selector.digest}" if filters.selector else "")
-                heartbeat_s = await asyncio.to_thread(self._groups.begin_queue, group)
-                return QueueSource(
-                    self._kafka,
-                    topic,
-                    group,
-                    partitions=len(partitions),
-                    heartbeat_s=heartbeat_s,
-                    at_most_once=commits is Commits.BEFORE,
-                    not_acknowledged=self._count_not_acknowledged,
-                ), None
+                delivery_limit = await asyncio.to_thread(self._groups.begin_queue, group)
+                at_most_once = commits is Commits.BEFORE
+                source_of_queue = self._queues.source(
+                    topic, group, delivery_limit=delivery_limit, at_most_once=at_most_once
+                )
+                return source_of_queue, None
             case Kind.TOPIC:
                 return await self._subscribe(request, source, topic, list(partitions), commits)
             case _:

@@ -1,379 +1,447 @@
-"""Records for a receiver of a JMS queue, from a Kafka share group: every record goes to one of its receivers.
+"""JMS queues: every record of a topic goes to one receiver, as brokers do it, from a Kafka share group.
 
-Accepted, released and rejected are Kafka's own acknowledgements, and Kafka counts deliveries. One that Kafka
-does not take is logged and counted, and the record comes again. At most once, records are handed over when
-Kafka has taken the acknowledgement.
+::
 
-The client library calls its share consumer a preview: all use of it is in this file.
+    Kafka ──► ShareMember ──► Queue ──► QueueSource ──► link     one member for all receivers of this process
+                                 ▲           │
+                                 └── settle ─┘
 
-A share consumer reads no further until all that it has read is acknowledged. So that a client may hold some
-messages and still get others, a receiver has several, each on a thread of its own: while one waits for
-acknowledgements, others read. Kafka shares the partitions out among all of them, so that one that rests keeps
-its partitions from everybody: all that can read do.
+Records go to the receivers that have credit, in turn and in order. What a receiver gives back, or rolls back,
+is handed out again from memory, in its old place: first to that receiver, if it has credit, else to another.
+Kafka hears of a record when it is accepted, or when nobody here wants it any more. So Kafka's count of
+deliveries, which ends a record's life, grows with the processes that had it and not with rollbacks.
+
+The last delivery that Kafka allows is not handed out: the record goes to the dead letters, and is accepted.
+So does one that applications had, in vain, ``amqp.max-deliveries`` times. What they had is counted here, for
+as long as this process remembers; a record that another process had counts as delivered: it may have been.
+
+A queue that nobody wants anything from is left after a second: in Kafka a member that rests keeps its
+partitions from the others. To join again takes some milliseconds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import queue
-import threading
-import time
-from collections.abc import Callable
-from typing import Final
+from bisect import insort
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, Protocol
 
-from confluent_kafka import (
-    AcknowledgeType,
-    IllegalStateException,
-    KafkaException,
-    Message,
-    ShareConsumer,
-    TopicPartition,
-)
-
+from isthmus.converters import ReceivedRecord
 from isthmus.edges.amqp.server.receivers.record_source import (
     KAFKA_SUBSCRIBE,
     Acknowledgement,
-    OnLoop,
-    PolledRecord,
     RecordSink,
-    record_of,
 )
-from isthmus.kafka.blocking import QUIET, BrokersLost, abandon, watching_brokers
-from isthmus.kafka.options import Kafka
+from isthmus.errors import HardFailure, RedeliveryFailure, SoftFailure
+from isthmus.kafka.client import ResilientClient
+from isthmus.kafka.faults import reason
+from isthmus.kafka.records import AcquiredRecord, PolledRecord
+from isthmus.kafka.share import ShareListener, ShareMember
+from isthmus.kafka.share_session import AcknowledgeType
 
 log = logging.getLogger(__name__)
 
-POLL_S: Final = 0.1
-IDLE_POLLS: Final = 5
-"""How many empty looks in a row mean that there is nothing: a fetch may take half a second."""
-ACKNOWLEDGE_S: Final = 10.0
-"""How long an acknowledgement may take."""
-JOIN_S: Final = 1.0
-"""How long a new member may get nothing although there is something, beyond the time between two heartbeats:
-Kafka tells it of its share with the second."""
-GATHER_S: Final = 0.05
-"""How long accepted records wait for the rest of their batch before Kafka is told. It keeps books of a batch
-that is accepted in pieces record by record."""
-BATCH: Final = 500
-REST_S: Final = 30.0
-"""How long nothing is wanted before a reader leaves the group. To join again takes seconds."""
-MAX_READERS: Final = 16
-"""How many batches of one receiver may wait for acknowledgements."""
-PATIENCE_S: Final = 1.0
-"""How long a batch may wait for them before others take over its reader's partitions."""
+REST_S: Final = 1.0
+"""How long nothing is wanted before records that wait are released, and the group is left."""
+REMEMBERED: Final = 65_536
+"""How many records that were released are remembered, for what applications had of them."""
+RETRY_S: Final = 1.0
+"""How long lie between two attempts to write a dead letter."""
 
-_ACKNOWLEDGEMENTS: Final = {
-    Acknowledgement.ACCEPT: AcknowledgeType.ACCEPT,
-    Acknowledgement.RELEASE: AcknowledgeType.RELEASE,
-    Acknowledgement.FAIL: AcknowledgeType.RELEASE,
-    Acknowledgement.REJECT: AcknowledgeType.REJECT,
-}
+Undeliverable = Callable[[ReceivedRecord, SoftFailure], Awaitable[None]]
+"""Keeps a record that no receiver takes, as the policy says. Raises `HardFailure` if it cannot."""
 
 
-class AcquiredRecord(PolledRecord):
-    """A record of a reader that wants to know what becomes of it."""
+class Member(Protocol):
+    """A member of the queue's share group: `ShareMember` promises what this is for."""
 
-    def __init__(self, message: Message, reader: _Reader) -> None:
-        read = record_of(message)
-        super().__init__(read.topic, read.partition, read, max(0, (message.delivery_count() or 1) - 1))
-        self.reader: _Reader | None = reader
-        """Until it is decided."""
+    @property
+    def idle(self) -> bool: ...  # noqa: D102
+    @property
+    def held(self) -> int: ...  # noqa: D102
+    def start(self) -> None: ...  # noqa: D102
+    def request(self, count: int, *, drain: bool = False) -> None: ...  # noqa: D102
+    def holds(self, record: AcquiredRecord) -> bool: ...  # noqa: D102
+    def acknowledge(self, record: AcquiredRecord, how: AcknowledgeType) -> None: ...  # noqa: D102
+    def refused(self, record: AcquiredRecord) -> bool: ...  # noqa: D102
+    def forget(self, record: AcquiredRecord) -> None: ...  # noqa: D102
+    async def flush(self) -> None: ...  # noqa: D102
+    async def flush_within(self) -> None: ...  # noqa: D102
+    async def close(self) -> None: ...  # noqa: D102
 
 
 class QueueSource:
-    """Reads a queue for one receiver. All is called on the loop."""
+    """A queue's records for one receiver."""
 
-    def __init__(
-        self,
-        kafka: Kafka,
-        topic: str,
-        group: str,
-        *,
-        partitions: int = 1,
-        heartbeat_s: float = 5.0,
-        at_most_once: bool = False,
-        not_acknowledged: Callable[[int], None] = lambda _: None,
-    ) -> None:
-        """``not_acknowledged`` is told, on any thread, how many acknowledgements Kafka did not take."""
-        self.kafka = kafka
-        self.topic = topic
-        self.group = group
-        self.heartbeat_s = heartbeat_s
-        self.at_most_once = at_most_once
-        self.not_acknowledged = not_acknowledged
-        self._readers: list[_Reader] = []
-        self._partitions = partitions
-        self._wanted = 0
-        self._batch = 1
-        """How many a reader takes at a time: no more than were ever wanted."""
-        self._looking: asyncio.TimerHandle | None = None
+    def __init__(self, queue: Queue, *, at_most_once: bool) -> None:
+        self.wanted = 0
+        self.draining = False
+        self._queue = queue
+        self._at_most_once = at_most_once
+        self._handing_over: asyncio.Task[None] | None = None
         self._sink: RecordSink
 
     def start(self, sink: RecordSink) -> None:
         """Remember who takes the records."""
         self._sink = sink
+        self._queue.add(self)
 
-    def request(self, count: int) -> None:
-        """Have records read."""
-        self._wanted = count
-        self._batch = max(self._batch, min(count, BATCH))
-        self._read_on()
+    def request(self, count: int, *, drain: bool = False) -> None:
+        """Have that many records handed over."""
+        self.wanted = count
+        self.draining = drain
+        self._queue.on_request(self)
 
-    def settle(self, taken: PolledRecord, verdict: Acknowledgement) -> None:
-        """Acknowledge a record."""
-        assert isinstance(taken, AcquiredRecord)
-        reader, taken.reader = taken.reader, None
-        if reader is not None and not self.at_most_once:
-            reader.acknowledge(taken, _ACKNOWLEDGEMENTS[verdict])
-            if reader.free:
-                self._read_on()
+    def holds(self, record: PolledRecord) -> bool:
+        """Whether an acceptance of the record would hold."""
+        assert isinstance(record, AcquiredRecord)
+        return self._queue.holds(record)
+
+    def settle(self, record: PolledRecord, acknowledgement: Acknowledgement) -> None:
+        """Accept a record, or have it handed out again."""
+        assert isinstance(record, AcquiredRecord)
+        if self._at_most_once and acknowledgement is Acknowledgement.ACCEPT:
+            return  # it was accepted before it was handed over
+        self._queue.settle(record, acknowledgement, self)
 
     async def close(self) -> None:
-        """Release what is left, and leave the group."""
-        self._wanted = 0
-        if self._looking is not None:
-            self._looking.cancel()
-        await asyncio.gather(*(reader.close() for reader in self._readers))
+        """Leave the queue, once Kafka has what was accepted."""
+        self.wanted = 0
+        if self._handing_over is not None:
+            await self._handing_over
+        await self._queue.remove(self)
 
-    def _read_on(self) -> None:
-        free = [each for each in self._readers if each.free]
-        if not self._wanted:
-            for reader in free:
-                reader.read(False)
-            return
-        while len(free) < self._needed() and len(self._readers) < MAX_READERS:
-            free.append(_Reader(self, self._batch, self._sink))
-            self._readers.append(free[-1])
-        for reader in free:
-            reader.read(True)
+    # What the queue calls
 
-    def _needed(self) -> int:
-        """How many readers must be free, so that every partition has one.
+    def hand_over(self, records: list[AcquiredRecord]) -> None:
+        """Give records to the receiver."""
+        self.wanted -= len(records)
+        if self._at_most_once:
+            self._handing_over = asyncio.create_task(self._accept_first(records, self._handing_over))
+        else:
+            self._sink.on_records(records)
 
-        A partition has as many members as there are for each, rounded up: more than are held up if there are
-        that many times more members than partitions. And it takes a member a second to join, so that there is
-        one before it is needed.
-        """
-        long_ago = time.monotonic() - PATIENCE_S
-        held_up = sum(not each.free and each.held_since < long_ago for each in self._readers)
-        return max(2, held_up * (self._partitions - 1) + 1)
-
-    # What readers call, on the loop
-
-    def has_read(self, reader: _Reader, taken: list[AcquiredRecord]) -> None:
-        """Hand records over, and let others read on."""
-        reader.reads = False
-        if not self.at_most_once:
-            reader.held += len(taken)
-            reader.held_since = time.monotonic()
-            self._look_again()
-        self._wanted = max(0, self._wanted - len(taken))
-        self._sink.on_records(taken)
-        self._read_on()
-
-    def found_nothing(self, reader: _Reader) -> None:
-        """Tell that there is nothing, once every reader says so."""
-        reader.idle = True
-        if all(each.idle for each in self._readers if each.reads):
+    def on_idle(self) -> None:
+        """See `RecordSink.on_idle`."""
+        if self._handing_over is None or self._handing_over.done():
             self._sink.on_idle()
 
-    def _look_again(self) -> None:
-        """See in a while whether readers are held up."""
-        if self._looking is None:
-            self._looking = asyncio.get_running_loop().call_later(PATIENCE_S * 1.5, self._look)
+    def on_failed(self, description: str) -> None:
+        """See `RecordSink.on_failed`."""
+        self._sink.on_failed(KAFKA_SUBSCRIBE, description)
 
-    def _look(self) -> None:
-        self._looking = None
-        self._read_on()
-        if not all(each.free for each in self._readers):
-            self._look_again()
+    async def _accept_first(self, records: list[AcquiredRecord], before: asyncio.Task[None] | None) -> None:
+        accepted = await self._queue.accepted(records)
+        if before is not None:
+            await before
+        self._sink.on_records(accepted)
 
 
-class _Reader:
-    """One share consumer on a thread of its own."""
+class Queue:
+    """The receivers of one queue in this process, and what waits for them."""
 
-    def __init__(self, supply: QueueSource, batch: int, sink: RecordSink) -> None:
-        self.held = 0
-        """How many of its records are not acknowledged. This and what follows is known to the loop."""
-        self.held_since = 0.0
-        self.reads = False
-        self.idle = False
-        self._options = {
-            **supply.kafka.python_options(),
-            **watching_brokers(),
-            "group.id": supply.group,
-            "share.acknowledgement.mode": "explicit",
-            "max.poll.records": batch,
-            "max.poll.interval.ms": 86_400_000,  # nobody may want anything for a day
-        }
-        self._topic = supply.topic
-        self._records = supply
-        self._sink = OnLoop(sink)
+    def __init__(
+        self,
+        topic: str,
+        join: Callable[[ShareListener], Member],
+        *,
+        undeliverable: Undeliverable,
+        on_refused: Callable[[int], None] = lambda _: None,
+        max_deliveries: int = 10,
+        delivery_limit: int = 10,
+        rest_s: float = REST_S,
+        retry_s: float = RETRY_S,
+    ) -> None:
+        """``delivery_limit`` is Kafka's, ``max_deliveries`` that of applications.
+
+        ``on_refused`` is told how many acceptances Kafka did not take.
+        """
+        self._topic = topic
+        self._join_group = join
+        self._on_refused = on_refused
+        self._undeliverable = undeliverable
+        self._max_deliveries = max_deliveries
+        self._delivery_limit = delivery_limit
+        self._rest_s = rest_s
+        self._retry_s = retry_s
         self._loop = asyncio.get_running_loop()
-        self._decided: list[tuple[PolledRecord, AcknowledgeType]] = []
-        self._telling: asyncio.TimerHandle | None = None
-        self._to_do: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._open: set[PolledRecord] = set()
-        """What is not acknowledged. Known to the thread."""
-        self._polls = False
-        self._ended = False
-        self._empty = 0
-        self._is_member = False
-        self._joined_at = 0.0
-        self._consumer: ShareConsumer
-        self._reading = threading.Thread(target=self._run, name=f"queue {self._topic}", daemon=True)
-        self._reading.start()
+        self._receivers: list[QueueSource] = []
+        self._next = 0
+        self._ready: deque[AcquiredRecord] = deque()
+        """What nobody was given yet."""
+        self._returned: list[tuple[int, int, AcquiredRecord, QueueSource]] = []
+        """What was given back, by whom: by partition and offset."""
+        self._remembered: dict[tuple[int, int], int] = {}
+        """How often applications had records that were released to Kafka, in vain."""
+        self._member: Member | None = None
+        self._leaving: asyncio.Task[None] | None = None
+        self._resting: asyncio.TimerHandle | None = None
+        self._dispatching = False
+        self._dead_lettering: set[asyncio.Task[None]] = set()
 
-    # On the loop
+    # What sources call
 
-    @property
-    def free(self) -> bool:
-        """Whether it can read."""
-        return self.held == 0
+    def add(self, source: QueueSource) -> None:
+        """Take a receiver in."""
+        self._receivers.append(source)
 
-    def read(self, reads: bool) -> None:
-        """Read one batch, or read no more."""
-        if reads != self.reads:
-            self.reads = reads
-            self.idle = False
-            self._to_do.put(lambda: self._read(reads))
+    async def remove(self, source: QueueSource) -> None:
+        """Let a receiver go: what it gave back is for the others."""
+        if source in self._receivers:
+            self._receivers.remove(source)
+            own = [record for _, _, record, giver in self._returned if giver is source]
+            if own:
+                self._returned = [each for each in self._returned if each[3] is not source]
+                self._ready.extendleft(reversed(own))
+                self._dispatch_soon()
+            self._update_demand()
+        if self._member is not None:
+            await self._member.flush_within()
 
-    def acknowledge(self, taken: PolledRecord, how: AcknowledgeType) -> None:
-        """Acknowledge one of its records: with others, unless somebody may wait for it."""
-        self.held -= 1
-        self._decided.append((taken, how))
-        if self.held == 0 or how is not AcknowledgeType.ACCEPT:
-            self._tell()
-        elif self._telling is None:
-            self._telling = self._loop.call_later(GATHER_S, self._tell)
+    def on_request(self, source: QueueSource) -> None:
+        """A receiver's credit has changed."""
+        if self._ready or self._returned:
+            self._dispatch_soon()
+        self._update_demand()
+        if source.wanted and self._member is not None and self._member.idle:
+            self._loop.call_soon(source.on_idle)
 
-    def _tell(self) -> None:
-        """Have the thread acknowledge what was decided. Waking it costs more than an acknowledgement."""
-        if self._telling is not None:
-            self._telling.cancel()
-            self._telling = None
-        decided, self._decided = self._decided, []
-        self._to_do.put(lambda: self._acknowledge_all(decided))
+    def settle(self, record: AcquiredRecord, acknowledgement: Acknowledgement, source: QueueSource) -> None:
+        """Do as a receiver says with a record."""
+        if acknowledgement is Acknowledgement.ACCEPT or acknowledgement is Acknowledgement.REJECT:
+            if self._member is not None:
+                self._member.acknowledge(record, AcknowledgeType.ACCEPT)
+            return
+        if acknowledgement is Acknowledgement.FAIL:
+            record.deliveries += 1
+        if record.deliveries >= self._max_deliveries:
+            said = f"delivered {record.deliveries} times, and never accepted"
+            self._dead_letter(record, RedeliveryFailure(said))
+        elif not self.holds(record) and self._member is not None:
+            self._member.forget(record)
+        else:
+            if source in self._receivers:
+                insort(self._returned, (record.partition, record.offset, record, source), key=_position)
+            else:
+                self._ready.appendleft(record)
+            self._dispatch_soon()
+
+    def holds(self, record: AcquiredRecord) -> bool:
+        """Whether a record is still locked for this process."""
+        return self._member is not None and self._member.holds(record)
+
+    async def accepted(self, records: list[AcquiredRecord]) -> list[AcquiredRecord]:
+        """Those of the records of which Kafka takes the acceptance."""
+        member = self._member
+        assert member is not None
+        for record in records:
+            member.acknowledge(record, AcknowledgeType.ACCEPT)
+        await member.flush()
+        return [record for record in records if not member.refused(record)]
 
     async def close(self) -> None:
-        """End the thread."""
-        self._tell()
-        self._to_do.put(self._end)
-        await asyncio.to_thread(self._reading.join)
+        """Leave the group, within a bounded time."""
+        if self._resting is not None:
+            self._resting.cancel()
+        for task in list(self._dead_lettering):
+            task.cancel()
+        self._leave()
+        if self._leaving is not None:
+            await self._leaving
 
-    # On the thread
+    # What the member calls
 
-    def _run(self) -> None:
-        try:
-            self._consumer = ShareConsumer(self._options, logger=QUIET)
-        except KafkaException as error:
-            self._sink.on_failed(KAFKA_SUBSCRIBE, error.args[0].str())
-            return
-        try:
-            self._consumer.set_acknowledgement_commit_callback(self._acknowledged)
-            while not self._ended:
-                self._turn()
-            self._finish()
-        except BrokersLost as error:
-            abandon(self._consumer)
-            self._sink.on_failed(KAFKA_SUBSCRIBE, error.args[0].str())
-        except KafkaException as error:
-            self._sink.on_failed(KAFKA_SUBSCRIBE, error.args[0].str())
-            self._finish()
+    def on_acquired(self, records: list[AcquiredRecord]) -> None:
+        """Take records, in order."""
+        for record in records:
+            if record.delivery_count > 1:
+                key = record.partition, record.offset
+                record.deliveries = self._remembered.pop(key, record.deliveries)
+                if record.delivery_count >= self._delivery_limit:
+                    said = f"Kafka has handed it out {record.delivery_count} times, the most that it does"
+                    self._dead_letter(record, RedeliveryFailure(said))
+                    continue
+            self._ready.append(record)
+        self._dispatch()
 
-    def _turn(self) -> None:
-        if self._polls:
-            self._poll()
-        open_before = len(self._open)
-        if not self._polls and not self._ended:
-            self._rest()
-        self._catch_up()
-        if len(self._open) < open_before:
-            self._consumer.commit_async()
+    def on_idle(self) -> None:
+        """Tell those who drain their link that there is nothing."""
+        if not self._ready:
+            for source in list(self._receivers):
+                if source.wanted:
+                    source.on_idle()
 
-    def _catch_up(self) -> None:
-        while not self._ended:
-            try:
-                self._to_do.get_nowait()()
-            except queue.Empty:
-                return
+    def on_lost(self, records: Sequence[AcquiredRecord]) -> None:
+        """Forget what waits here and may be somebody else's. What was sent may get its lock back."""
+        lost = {(record.partition, record.offset) for record in records}
+        waiting = [*self._ready, *(each[2] for each in self._returned)]
+        for record in waiting:
+            if (record.partition, record.offset) in lost and self._member is not None:
+                self._remember(record)
+                self._member.forget(record)
+        self._ready = deque(each for each in self._ready if (each.partition, each.offset) not in lost)
+        self._returned = [each for each in self._returned if each[:2] not in lost]
+
+    def on_refused(self, accepted: int) -> None:
+        """Count acceptances that came too late."""
+        self._on_refused(accepted)
+
+    def on_failed(self, error: Exception) -> None:
+        """Tell all receivers that nothing more comes."""
+        self._leave()
+        for source in list(self._receivers):
+            source.on_failed(reason(error))
+
+    # Inside
+
+    def _dispatch_soon(self) -> None:
+        """Not at once: whoever asks is in the middle of it."""
+        if not self._dispatching:
+            self._dispatching = True
+            self._loop.call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        """Hand out what there is credit for, one to each in turn."""
+        self._dispatching = False
+        handed: dict[QueueSource, list[AcquiredRecord]] = {}
+        hungry = [each for each in self._receivers if each.wanted > 0]
+        while hungry and self._returned:
+            source = self._returned[0][3]
+            if source not in hungry:
+                source = hungry[self._next % len(hungry)]
+                self._next += 1
+            handed.setdefault(source, []).append(self._returned.pop(0)[2])
+            if len(handed[source]) == source.wanted:
+                hungry.remove(source)
+        ready = self._ready
+        if len(hungry) == 1 and ready:
+            mine = handed.setdefault(hungry[0], [])
+            for _ in range(min(len(ready), hungry[0].wanted - len(mine))):
+                mine.append(ready.popleft())
+        else:
+            while hungry and ready:
+                self._next += 1
+                source = hungry[self._next % len(hungry)]
+                mine = handed.setdefault(source, [])
+                mine.append(ready.popleft())
+                if len(mine) == source.wanted:
+                    hungry.remove(source)
+        for source, records in handed.items():
+            source.hand_over(records)
+        self._update_demand()
+
+    def _update_demand(self) -> None:
+        """Tell the member what is wanted, and join if there is none. If nothing is, rest."""
+        wanted = sum(each.wanted for each in self._receivers) - len(self._ready) - len(self._returned)
+        if wanted > 0:
+            if self._resting is not None:
+                self._resting.cancel()
+                self._resting = None
+            if self._member is None:
+                self._join()
+        elif self._resting is None and self._member is not None:
+            self._resting = self._loop.call_later(self._rest_s, self._rest)
+        if self._member is not None:
+            draining = any(each.draining for each in self._receivers if each.wanted)
+            self._member.request(max(0, wanted), drain=draining)
+
+    def _join(self) -> None:
+        if self._leaving is not None:
+            return  # it joins again once it has left
+        self._member = self._join_group(self)
+        self._member.start()
 
     def _rest(self) -> None:
-        """Wait for something to do. After a while the partitions are left to others, if nothing is open."""
-        try:
-            self._to_do.get(timeout=None if self._open or not self._is_member else REST_S)()
-        except queue.Empty:
-            self._is_member = False
-            self._consumer.unsubscribe()
-
-    def _poll(self) -> None:
-        found = self._consumer.poll(POLL_S)
-        taken = [AcquiredRecord(message, self) for message in found if message.error() is None]
-        if not taken:
-            self._empty += 1
-            if self._empty >= IDLE_POLLS and time.monotonic() > self._joined_at:
-                self._loop.call_soon_threadsafe(self._records.found_nothing, self)
+        """Release what nobody wants. If nobody holds anything, leave."""
+        self._resting = None
+        if any(each.wanted for each in self._receivers) or self._member is None:
             return
-        self._joined_at = 0.0
-        self._open = set(taken)
-        if self._records.at_most_once:
-            self._catch_up()
-            if self._ended:
-                return  # nobody is there to get them
-            taken = self._accepted(taken)
-            if not taken:
-                return  # nothing is ours: look again
-        self._polls = False
-        self._loop.call_soon_threadsafe(self._records.has_read, self, taken)
-
-    def _accepted(self, taken: list[AcquiredRecord]) -> list[AcquiredRecord]:
-        """Acknowledge records before they are handed over: those of which Kafka takes it."""
-        for each in taken:
-            self._acknowledge(each, AcknowledgeType.ACCEPT)
-        results = self._consumer.commit_sync(ACKNOWLEDGE_S)
-        fine = {place.partition for place, problem in results.items() if problem is None}
-        return [each for each in taken if each.partition in fine]
-
-    def _read(self, reads: bool) -> None:
-        self._polls = reads and not self._open
-        self._empty = 0
-        if self._polls and not self._is_member:
-            self._is_member = True
-            self._joined_at = time.monotonic() + self._records.heartbeat_s + JOIN_S
-            self._consumer.subscribe([self._topic])
-
-    def _acknowledge_all(self, decided: list[tuple[PolledRecord, AcknowledgeType]]) -> None:
-        for taken, how in decided:
-            self._acknowledge(taken, how)
-
-    def _acknowledge(self, taken: PolledRecord, how: AcknowledgeType) -> None:
-        self._open.discard(taken)
-        try:
-            self._consumer.acknowledge_offset(self._topic, taken.partition, taken.offset, how)
-        except IllegalStateException as error:  # its time has run out: Kafka gives it to somebody again
-            log.info("%s: too late for %d_%d: %s", self._topic, taken.partition, taken.offset, error)
-
-    def _acknowledged(self, offsets: dict[TopicPartition, set[int]], problem: KafkaException | None) -> None:
-        if problem is None:
+        if self._member.held == len(self._ready) and not self._dead_lettering:
+            self._leave()
             return
-        count = sum(map(len, offsets.values()))
-        self._records.not_acknowledged(count)
-        log.warning(
-            "%s: Kafka did not take %d acknowledgements, the records come again: %s",
-            self._topic,
-            count,
-            problem.args[0].str(),
-        )
+        while self._ready:
+            record = self._ready.popleft()
+            self._remember(record)
+            self._member.acknowledge(record, AcknowledgeType.RELEASE)
+        self._resting = self._loop.call_later(self._rest_s, self._rest)
 
-    def _end(self) -> None:
-        self._ended = True
+    def _leave(self) -> None:
+        member, self._member = self._member, None
+        if member is None:
+            return
+        for record in self._ready:  # ending the session releases them
+            self._remember(record)
+        self._ready.clear()
+        self._returned.clear()
+        self._leaving = self._loop.create_task(member.close())
+        self._leaving.add_done_callback(self._left)
 
-    def _finish(self) -> None:
-        try:
-            for taken in list(self._open):
-                self._acknowledge(taken, AcknowledgeType.RELEASE)
-            self._consumer.commit_sync(ACKNOWLEDGE_S)
-            self._consumer.close()
-        except (KafkaException, IllegalStateException) as error:
-            log.warning("%s: a share consumer ended badly: %s", self._topic, error)
+    def _left(self, _: asyncio.Task[None]) -> None:
+        self._leaving = None
+        self._update_demand()
+
+    def _remember(self, record: AcquiredRecord) -> None:
+        self._remembered[record.partition, record.offset] = record.deliveries
+        if len(self._remembered) > REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+
+    def _dead_letter(self, record: AcquiredRecord, failure: SoftFailure) -> None:
+        task = self._loop.create_task(self._write_dead_letter(record, failure))
+        self._dead_lettering.add(task)
+        task.add_done_callback(self._dead_lettering.discard)
+
+    async def _write_dead_letter(self, record: AcquiredRecord, failure: SoftFailure) -> None:
+        """Keep a record elsewhere, however long it takes: it is not handed out any more."""
+        troubled = False
+        while True:
+            try:
+                await self._undeliverable(record.record, failure)
+                break
+            except HardFailure as problem:
+                if not troubled:
+                    log.error("queue %s: a dead letter is held back: %s", self._topic, problem)
+                troubled = True
+                await asyncio.sleep(self._retry_s)
+        if self._member is not None:
+            self._member.acknowledge(record, AcknowledgeType.ACCEPT)
+
+
+def _position(returned: tuple[int, int, AcquiredRecord, QueueSource]) -> tuple[int, int]:
+    return returned[:2]
+
+
+class Queues:
+    """The queues that receivers of this process read. To be used on one event loop."""
+
+    def __init__(
+        self, client: ResilientClient, *, undeliverable: Undeliverable, max_deliveries: int = 10
+    ) -> None:
+        self.not_acknowledged = 0
+        """How many acceptances Kafka did not take: those records are delivered again."""
+        self._client = client
+        self._undeliverable = undeliverable
+        self._max_deliveries = max_deliveries
+        self._queues: dict[str, Queue] = {}
+
+    def source(self, topic: str, group: str, *, delivery_limit: int, at_most_once: bool) -> QueueSource:
+        """Records for one more receiver of a queue."""
+        if group not in self._queues:
+            self._queues[group] = Queue(
+                topic,
+                partial(ShareMember, self._client, group, topic),
+                undeliverable=self._undeliverable,
+                on_refused=self._count_refused,
+                max_deliveries=self._max_deliveries,
+                delivery_limit=delivery_limit,
+            )
+        return QueueSource(self._queues[group], at_most_once=at_most_once)
+
+    async def close(self) -> None:
+        """Leave all groups, within a bounded time."""
+        await asyncio.gather(*(queue.close() for queue in self._queues.values()))
+
+    def _count_refused(self, count: int) -> None:
+        self.not_acknowledged += count

@@ -12,6 +12,7 @@ from confluent_kafka import Message
 from isthmus.converters import ReceivedRecord
 from isthmus.edges.amqp.server.contract import ERROR_PREFIX
 from isthmus.journal.layout import KafkaHeaders
+from isthmus.kafka.records import PolledRecord
 
 KAFKA_SUBSCRIBE: Final = f"{ERROR_PREFIX}kafka-subscribe"
 KAFKA_COMMIT: Final = f"{ERROR_PREFIX}kafka-commit"
@@ -22,54 +23,13 @@ class Acknowledgement(Enum):
 
     ACCEPT = "accept"
     RELEASE = "release"
-    """It comes again."""
+    """It is delivered again."""
     FAIL = "fail"
-    """It comes again, and counts as delivered in vain."""
+    """It is delivered again, and counts as delivered in vain."""
     REJECT = "reject"
     """It is done with, though nobody took it."""
 
     __hash__ = object.__hash__  # Enum's own is ten times slower
-
-
-class ReadRecord(Protocol):
-    """A record as a Kafka client gives it."""
-
-    @property
-    def offset(self) -> int: ...  # noqa: D102
-    @property
-    def key(self) -> bytes | None: ...  # noqa: D102
-    @property
-    def value(self) -> bytes | None: ...  # noqa: D102
-    @property
-    def headers(self) -> KafkaHeaders: ...  # noqa: D102
-
-
-class PolledRecord:
-    """A record that was read, on its way to a receiver."""
-
-    def __init__(self, topic: str, partition: int, read: ReadRecord, deliveries: int = 0) -> None:
-        """``deliveries`` is how often it was delivered before, in vain."""
-        self.topic = topic
-        self.partition = partition
-        self.offset = read.offset
-        self.deliveries = deliveries
-        self.read = read
-
-    @property
-    def record(self) -> ReceivedRecord:
-        """What converters take. It is made when it is asked for: many may wait, few are converted twice."""
-        read = self.read
-        return ReceivedRecord(self.topic, self.partition, self.offset, read.key, read.value, read.headers)
-
-    @property
-    def tag(self) -> bytes:
-        """The delivery tag: unique on the link."""
-        return b"%d_%d" % (self.partition, self.offset)
-
-    def again(self, acknowledgement: Acknowledgement) -> PolledRecord:
-        """The same, to be delivered once more after this acknowledgement."""
-        counted = self.deliveries + (acknowledgement is Acknowledgement.FAIL)
-        return PolledRecord(self.topic, self.partition, self.read, counted)
 
 
 def record_of(message: Message) -> ReceivedRecord:
@@ -88,7 +48,7 @@ class RecordSink(Protocol):
     """Who takes records. All is called on the loop."""
 
     def on_records(self, taken: Sequence[PolledRecord], *, redelivered: bool = False) -> None:
-        """Records were read; ``again`` if they go before all that wait."""
+        """Records were read; ``redelivered`` ones go before all that wait."""
         ...
 
     def on_idle(self) -> None:
@@ -111,11 +71,18 @@ class RecordSource(Protocol):
         """Begin. Nothing arrives before it is wanted."""
         ...
 
-    def request(self, count: int) -> None:
-        """That many records may arrive from now on: it replaces what was said before."""
+    def request(self, count: int, *, drain: bool = False) -> None:
+        """That many records may arrive from now on: it replaces what was said before.
+
+        ``drain`` asks for what is there: `RecordSink.on_idle` is called once that is known to be nothing.
+        """
         ...
 
-    def settle(self, taken: PolledRecord, verdict: Acknowledgement) -> None:
+    def holds(self, record: PolledRecord) -> bool:
+        """Whether an acceptance of a record would hold: False if somebody else may have it by now."""
+        ...
+
+    def settle(self, record: PolledRecord, acknowledgement: Acknowledgement) -> None:
         """A record that arrived is decided."""
         ...
 

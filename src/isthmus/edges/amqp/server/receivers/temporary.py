@@ -26,7 +26,6 @@ from isthmus.edges.amqp.server.contract import Refused
 from isthmus.edges.amqp.server.receivers.group import BATCH, POLL_S, READER_GROUP
 from isthmus.edges.amqp.server.receivers.record_source import (
     Acknowledgement,
-    PolledRecord,
     RecordSink,
     record_of,
 )
@@ -34,6 +33,7 @@ from isthmus.errors import ConversionFailure
 from isthmus.journal.layout import HEADER_PREFIX
 from isthmus.kafka.blocking import QUIET, BrokersLost, abandon, watching_brokers
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.records import PolledRecord
 from isthmus.routing.route import TEMPORARY_PREFIX
 
 log = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ class TemporarySource:
         """Remember who takes the records."""
         self._sink = sink
 
-    def request(self, count: int) -> None:
+    def request(self, count: int, *, drain: bool = False) -> None:  # noqa: ARG002
         """Hand over what is there."""
         self.wanted = count
         # Not at once: whoever wants is in the middle of it.
@@ -161,10 +161,14 @@ class TemporarySource:
         self.wanted -= 1
         self._sink.on_records([taken])
 
+    def holds(self, record: PolledRecord) -> bool:  # noqa: ARG002
+        """Nobody takes it away."""
+        return True
+
     def settle(self, taken: PolledRecord, verdict: Acknowledgement) -> None:
         """Forget a record, or have it come again before all others."""
         if verdict in (Acknowledgement.RELEASE, Acknowledgement.FAIL):
-            self._queue.put(taken.again(verdict), first=True)
+            self._queue.put(taken.again(failed=verdict is Acknowledgement.FAIL), first=True)
 
     async def close(self) -> None:
         """Take no more."""

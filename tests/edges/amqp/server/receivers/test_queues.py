@@ -1,0 +1,98 @@
+"""Receivers of a queue and Kafka's acknowledgements, with proton's client."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+proton = pytest.importorskip("proton", reason="python-qpid-proton is not installed")
+
+from confluent_kafka import Producer  # noqa: E402
+from proton.reactor import AtMostOnce  # noqa: E402
+from proton.utils import BlockingConnection, LinkDetached  # noqa: E402
+from tests.support.amqp.kafka_server import answer, receiving_door  # noqa: E402
+from tests.support.amqp.proton_queue import Queue, take  # noqa: E402
+from tests.support.kafka.topics import new_topic, publish  # noqa: E402
+from tests.support.polling import eventually  # noqa: E402
+
+from isthmus.embedded.kafka import EmbeddedKafka  # noqa: E402
+from isthmus.kafka.blocking import QUIET  # noqa: E402
+
+LOCK_S = 2.0
+
+
+def test_what_is_read_at_most_once_never_comes_again(kafka_servers: str) -> None:
+    topic = new_topic(kafka_servers)
+    publish(kafka_servers, topic, ["a", "b", "c"])
+    with receiving_door(kafka_servers) as door:
+        first = BlockingConnection(door.url, timeout=60)
+        link = first.create_receiver(topic, credit=10, options=[Queue(), AtMostOnce()])
+        message = link.receive(30)
+        assert bytes(message.body) == b"a"
+        first.close()
+        publish(kafka_servers, topic, ["d"])
+        second = BlockingConnection(door.url, timeout=60)
+        assert take(second.create_receiver(topic, credit=10, options=Queue())) == "d"
+        second.close()
+
+
+def test_what_a_producer_rolled_back_is_not_in_a_queue(kafka_servers: str) -> None:
+    topic = new_topic(kafka_servers)
+    producer = Producer({"bootstrap.servers": kafka_servers, "transactional.id": topic}, logger=QUIET)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, "rolled back")
+    producer.flush(20)
+    producer.abort_transaction(30)
+    publish(kafka_servers, topic, ["kept"])
+    with receiving_door(kafka_servers) as door:
+        connection = BlockingConnection(door.url, timeout=60)
+        assert take(connection.create_receiver(topic, credit=10, options=Queue())) == "kept"
+        connection.close()
+
+
+def test_a_dynamic_source_is_a_temporary_queue_that_goes_with_its_link(kafka_servers: str) -> None:
+    with receiving_door(kafka_servers) as door:
+        one, other = BlockingConnection(door.url, timeout=60), BlockingConnection(door.url, timeout=60)
+        link = one.create_receiver(None, credit=10, dynamic=True)
+        address = link.link.remote_source.address
+        answer(kafka_servers, door.temporary_topic, address, "for you")
+        message = link.receive(30)
+        assert message.body == "for you"
+        link.accept()
+        with pytest.raises(LinkDetached, match="amqp:not-found"):
+            other.create_receiver(address)
+        link.close()
+        with pytest.raises(LinkDetached, match="amqp:not-found"):
+            one.create_receiver(address)
+        one.close()
+        other.close()
+
+
+def test_an_acknowledgement_that_comes_too_late_is_counted_and_the_message_comes_again(
+    tmp_path: Path,
+) -> None:
+    lock_ms = str(round(LOCK_S * 1000))
+    overrides = dict.fromkeys(
+        ["group.share.record.lock.duration.ms", "group.share.min.record.lock.duration.ms"], lock_ms
+    )
+    with EmbeddedKafka(tmp_path, overrides=overrides) as kafka:
+        servers = kafka.bootstrap_servers
+        topic = new_topic(servers)
+        publish(servers, topic, ["a"])
+        with receiving_door(servers) as door:
+            connection = BlockingConnection(door.url, timeout=60)
+            link = connection.create_receiver(topic, credit=1, options=Queue())
+            message = link.receive(30)
+            assert bytes(message.body) == b"a"
+            taken_at = time.monotonic()
+            eventually(lambda: time.monotonic() - taken_at > 2 * LOCK_S, timeout_s=30)
+            link.accept()
+            again = link.receive(30)
+            assert bytes(again.body) == b"a"
+            assert again.delivery_count == 1
+            link.accept()
+            connection.close()
+            eventually(lambda: door.outgoing_links.not_acknowledged > 0, timeout_s=10)

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import threading
+import time
+
+from tests.support.amqp.server import Door
+from tests.support.amqp.wire import Wire, message
+from tests.support.polling import eventually
+
+from isthmus.edges.amqp.protocol import Closed, Limits
+from isthmus.edges.amqp.protocol.performatives import Detach
+from isthmus.edges.amqp.protocol.terms import Accepted
+
+
+def test_close_waits_for_what_is_under_way_and_says_goodbye() -> None:
+    with Door() as door, Wire(door.port) as wire:
+        link = wire.open().sender("orders")
+        door.memory.held = True
+        sent = link.send(b"1", message("x"))
+        wire.pump()
+        eventually(lambda: door.memory.waiting == 1, timeout_s=5)
+        closing = threading.Thread(target=lambda: door.run(door.server.close(grace_s=10)))
+        closing.start()
+        door.release()
+        closed = wire.until(Closed)
+        closing.join(10)
+        assert sent.state == Accepted()
+        assert closed.error is not None
+        assert closed.error.condition == "amqp:connection:forced"
+
+
+def test_close_does_not_wait_for_ever() -> None:
+    with Door() as door, Wire(door.port) as wire:
+        link = wire.open().sender("orders")
+        door.memory.held = True
+        link.send(b"1", message("x"))
+        wire.pump()
+        eventually(lambda: door.memory.waiting == 1, timeout_s=5)
+        door.run(door.server.close(grace_s=0.1), timeout_s=10)
+        assert door.server.connections == 0
+
+
+def test_heartbeats_keep_an_idle_connection() -> None:
+    with Door(idle_timeout_s=1.5) as door, Wire(door.port, limits=Limits(idle_timeout_s=1.5)) as wire:
+        wire.open()
+        start = time.monotonic()
+
+        def has_idled_for_long() -> bool:
+            wire.pump()
+            return time.monotonic() - start > 4
+
+        eventually(has_idled_for_long, timeout_s=15)
+        assert not wire.lost
+        assert not wire.engine.finished
+
+
+def test_a_silent_client_is_given_up() -> None:
+    with Door(idle_timeout_s=1.0) as door, Wire(door.port) as wire:
+        wire.open()
+        eventually(lambda: door.server.connections == 0, timeout_s=10)
+        wire.pump()
+        closed = wire.until(Closed)
+        assert closed.error is not None
+        assert closed.error.condition == "amqp:resource-limit-exceeded"
+
+
+def test_a_detach_is_answered_after_the_messages_before_it() -> None:
+    with Door() as door, Wire(door.port) as wire:
+        link = wire.open().sender("orders")
+        door.memory.held = True
+        sent = link.send(b"1", message("x"))
+        wire.pump()
+        eventually(lambda: door.memory.waiting == 1, timeout_s=5)
+        link.detach_sent = True  # detach by hand: the engine's own would forget the delivery
+        link.session.write(Detach(link.handle, True))
+        wire.pump()
+        assert not link.detached
+        door.release()
+        wire.wait(lambda: link.detached)
+        assert sent.state == Accepted()
+
+
+def test_a_client_that_drops_leaves_nothing_behind() -> None:
+    with Door() as door:
+        for _ in range(5):
+            with Wire(door.port) as wire:
+                wire.open().sender("orders").send(b"1", message("x"))
+                wire.pump()
+        eventually(lambda: door.server.connections == 0, timeout_s=5)
+        eventually(lambda: len(door.memory.entries) == 5, timeout_s=5)

@@ -1,0 +1,108 @@
+"""Qpid JMS sends through the front door, and a real Kafka has it all."""
+
+from __future__ import annotations
+
+import uuid
+
+from tests.support.amqp.kafka_server import KafkaDoor
+from tests.support.amqp.server import Door
+from tests.support.jms.qpid import QpidJms
+from tests.support.journals import refusing
+from tests.support.polling import eventually
+
+from isthmus.codecs.amqp import decode_values
+from isthmus.errors import HardFailure, OversizeFailure
+from isthmus.journal.layout import Entry, Op
+from isthmus.message import BodyKind
+
+
+def address() -> str:
+    return f"orders-{uuid.uuid4().hex[:8]}"
+
+
+def body(entry: Entry) -> bytes | None:
+    return entry.message.body.slice(entry.message.value)
+
+
+def test_every_kind_of_message_is_in_the_journal(kafka_door: KafkaDoor, qpid: QpidJms) -> None:
+    where = address()
+    assert qpid.run(kafka_door.url, "kinds", where) == ["done"]
+    text, octets, mapping, stream, serialized, empty = kafka_door.entries()
+    assert [each.message.body.kind for each in (text, octets, mapping, stream, serialized, empty)] == [
+        BodyKind.TEXT, BodyKind.BYTES, BodyKind.MAP, BodyKind.STREAM, BodyKind.OBJECT, BodyKind.EMPTY,
+    ]  # fmt: skip
+    assert body(text) == "Grüße".encode()
+    assert text.message.headers["region"].text == "EU"
+    assert text.message.headers["count"].value == 7
+    assert text.message.headers["CorrelationId"].text == "order-1"
+    assert text.message.headers["DeliveryMode"].text == "PERSISTENT"
+    assert body(octets) == b"\x00\x01\xff"
+    assert decode_values(body(mapping) or b"") == [{"number": 5, "name": "x"}]
+    assert decode_values(body(stream) or b"") == [[1, "two"]]
+    assert (body(serialized) or b"").startswith(b"\xac\xed")
+    assert {each.message.address for each in (text, octets, mapping)} == {where}
+
+
+def test_synchronous_sends_arrive_in_order(kafka_door: KafkaDoor, qpid: QpidJms) -> None:
+    assert qpid.run(kafka_door.url, "sync", address(), 200)[-1] == "done"
+    assert [body(entry) for entry in kafka_door.entries()] == [f"message {n}".encode() for n in range(200)]
+
+
+def test_asynchronous_sends_all_complete_and_arrive_in_order(kafka_door: KafkaDoor, qpid: QpidJms) -> None:
+    lines = qpid.run(kafka_door.url, "async", address(), 5000)
+    assert lines[-2:] == ["failed 0", "done"]
+    assert [body(entry) for entry in kafka_door.entries()] == [f"message {n}".encode() for n in range(5000)]
+
+
+def test_a_committed_transaction_has_its_places_and_its_outcome(kafka_door: KafkaDoor, qpid: QpidJms) -> None:
+    assert qpid.run(kafka_door.url, "commit", address(), 50) == ["done"]
+    *sends, outcome = kafka_door.entries()[:51]
+    assert {entry.op for entry in sends} == {Op.ADD_TX}
+    assert [entry.sequence for entry in sends] == list(range(50))
+    assert (outcome.op, outcome.sequence) == (Op.COMMIT, 50)
+    assert {(entry.transaction, entry.message.session) for entry in sends} == {
+        (outcome.transaction, outcome.message.session)
+    }
+
+
+def test_a_transaction_that_is_rolled_back_says_so(kafka_door: KafkaDoor, qpid: QpidJms) -> None:
+    assert qpid.run(kafka_door.url, "rollback", address(), 5) == ["done"]
+    operations = [entry.op for entry in kafka_door.entries()]
+    assert operations[:6] == [Op.ADD_TX] * 5 + [Op.ROLLBACK]
+    assert Op.COMMIT not in operations
+
+
+def test_jms_tells_a_commit_in_doubt_from_one_rolled_back(qpid: QpidJms) -> None:
+    with Door() as door:
+        door.memory.refuse = refusing(OversizeFailure("too large"), Op.COMMIT)
+        [said] = qpid.run(door.url, "commit", "orders", 3)
+        assert "rolled back" in said
+        assert "amqp:transaction:rollback" in said
+        door.memory.refuse = refusing(HardFailure("no answer", remedy="none"), Op.COMMIT)
+        [said] = qpid.run(door.url, "commit", "orders", 3)
+        assert said.startswith("JMSException")
+        assert "whether the transaction is committed is not known" in said
+
+
+def test_a_client_that_is_killed_rolls_back(kafka_door: KafkaDoor, qpid: QpidJms) -> None:
+    with qpid.start(kafka_door.url, "hang", address(), 5) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "sent\n"
+        eventually(lambda: len(kafka_door.entries()) == 5, timeout_s=20)
+        program.kill()
+    eventually(lambda: len(kafka_door.entries()) == 6, timeout_s=20)
+    assert [entry.op for entry in kafka_door.entries()] == [Op.ADD_TX] * 5 + [Op.ROLLBACK]
+
+
+def test_an_anonymous_producer_reaches_every_destination(kafka_door: KafkaDoor, qpid: QpidJms) -> None:
+    where = address()
+    assert qpid.run(kafka_door.url, "anonymous", where, 10) == ["done"]
+    assert [entry.message.address for entry in kafka_door.entries()] == [
+        f"{where}.{n % 2}" for n in range(10)
+    ]
+
+
+def test_a_name_that_no_topic_can_have_is_an_error_for_jms(kafka_door: KafkaDoor, qpid: QpidJms) -> None:
+    [said] = qpid.run(kafka_door.url, "sync", "not a topic!", 1)
+    assert said.startswith("InvalidDestinationException")
+    assert "amqp:not-found" in said

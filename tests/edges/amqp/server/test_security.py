@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+from tests.support.amqp.server import Door
+from tests.support.amqp.wire import Wire, message
+from tests.support.certificates import make_certificates
+from tests.support.polling import eventually
+
+from isthmus.config.model.amqp import AmqpsSettings
+from isthmus.edges.amqp.protocol import Closed, LinkDetached, SaslClient
+from isthmus.edges.amqp.protocol.terms import Error, Rejected, Source, Target
+from isthmus.edges.amqp.server.users import Users, set_user
+from isthmus.errors import ConfigError
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> Users:
+    file = tmp_path_factory.mktemp("users") / "users"
+    set_user(file, "alice", "secret", send=["orders*"], receive=[])
+    set_user(file, "app", None)
+    return Users.read(file)
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_certificates(tmp_path_factory.mktemp("tls"))
+
+
+def encrypted(tls: Path) -> AmqpsSettings:
+    return AmqpsSettings(
+        port=0,
+        certificate=str(tls / "server.pem"),
+        key=str(tls / "server.key"),
+        client_ca=str(tls / "client.pem"),
+    )
+
+
+def client_context(tls: Path, *, certificate: bool = False) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(tls / "server.pem"))
+    if certificate:
+        context.load_cert_chain(tls / "client.pem", tls / "client.key")
+    return context
+
+
+def test_a_password_never_crosses_the_network_unencrypted(users: Users) -> None:
+    with (
+        Door(users=users, users_file="x") as door,
+        Wire(door.port, SaslClient("a", "b", mechanisms=["PLAIN"])) as wire,
+    ):
+        closed = wire.until(Closed)
+        assert closed.error is not None
+        assert "offers none of PLAIN" in (closed.error.description or "")
+
+
+def test_a_password_may_cross_it_where_that_is_allowed(users: Users) -> None:
+    client = SaslClient("alice", "secret", mechanisms=["PLAIN"])
+    with Door(users=users, users_file="x", plain_without_tls=True) as door, Wire(door.port, client) as wire:
+        wire.open()
+
+
+def test_scram_needs_no_encryption(users: Users) -> None:
+    with Door(users=users, users_file="x") as door, Wire(door.port, SaslClient("alice", "secret")) as wire:
+        wire.open()
+        assert wire.engine.sasl is not None
+        assert wire.engine.sasl.identity == ("alice", "SCRAM-SHA-512")
+
+
+def test_a_wrong_password_is_turned_away(users: Users) -> None:
+    with Door(users=users, users_file="x") as door, Wire(door.port, SaslClient("alice", "wrong")) as wire:
+        assert wire.until(Closed).error is not None
+        assert wire.engine.remote_open is None
+
+
+def test_nobody_comes_in_without_a_name_where_users_have_them(users: Users) -> None:
+    with Door(users=users, users_file="x") as door, Wire(door.port, SaslClient()) as wire:
+        wire.until(Closed)
+        assert wire.engine.remote_open is None
+
+
+def test_nobody_comes_in_without_a_name_from_elsewhere() -> None:
+    with Door(host="0.0.0.0") as door, Wire(door.port, SaslClient()) as wire:
+        wire.until(Closed)
+        assert wire.engine.remote_open is None
+
+
+def test_a_user_sends_only_where_it_may(users: Users) -> None:
+    with Door(users=users, users_file="x") as door, Wire(door.port, SaslClient("alice", "secret")) as wire:
+        wire.open()
+        wire.sender("orders.eu")
+        link = wire.engine.begin().sender("other")
+        link.attach(source=Source(), target=Target("payroll"))
+        error = wire.until(LinkDetached).error
+        assert error == Error("amqp:unauthorized-access", "you may not send to 'payroll'")
+
+
+def test_to_does_not_get_round_permissions(users: Users) -> None:
+    with Door(users=users, users_file="x") as door, Wire(door.port, SaslClient("alice", "secret")) as wire:
+        link = wire.open().sender("orders.eu")
+        state = wire.outcome(link.send(b"1", message("x", to="payroll")))
+        assert isinstance(state, Rejected)
+        assert state.error is not None
+        assert state.error.condition == "amqp:unauthorized-access"
+        assert door.memory.entries == []
+
+
+def test_a_user_receives_only_where_it_may(users: Users) -> None:
+    door = Door(users=users, users_file="x", outgoing_links=object())
+    with door, Wire(door.port, SaslClient("alice", "secret")) as wire:
+        link = wire.open().engine.begin().receiver("in")
+        link.attach(source=Source("orders/group.id/g"), target=Target())
+        error = wire.until(LinkDetached).error
+        assert error is not None
+        assert error.condition == "amqp:unauthorized-access"
+
+
+def test_tls_carries_passwords(users: Users, tls: Path) -> None:
+    client = SaslClient("alice", "secret", mechanisms=["PLAIN"])
+    door = Door(users=users, users_file="x", amqps=encrypted(tls))
+    with door, Wire(door.server.ports[1], client, tls=client_context(tls)) as wire:
+        wire.open()
+
+
+def test_a_certificate_stands_for_its_user(users: Users, tls: Path) -> None:
+    with Door(users=users, users_file="x", amqps=encrypted(tls)) as door:
+        context = client_context(tls, certificate=True)
+        with Wire(door.server.ports[1], SaslClient(external=True), tls=context) as wire:
+            link = wire.open().sender("anything")
+            wire.outcome(link.send(b"1", message("x")))
+        assert len(door.memory.entries) == 1
+
+
+def test_old_tls_is_refused(tls: Path) -> None:
+    assert encrypted(tls).context().minimum_version is ssl.TLSVersion.TLSv1_2
+
+
+def test_files_that_are_no_certificates_are_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("x")
+    with pytest.raises(ConfigError, match="amqps"):
+        AmqpsSettings(port=0, certificate=str(tmp_path / "x")).context()
+
+
+def test_who_does_not_say_who_he_is_in_time_is_cut_off() -> None:
+    with Door(login_timeout_s=0.2) as door, Wire(door.port) as wire:
+        eventually(lambda: wire.pump() or wire.lost, timeout_s=5)
+
+
+def test_connections_beyond_the_limit_are_cut_off() -> None:
+    with Door(max_connections=1) as door, Wire(door.port) as first:
+        first.open()
+        with Wire(door.port) as second:
+            eventually(lambda: second.lost or second.pump(), timeout_s=5)
+        assert door.server.stats.turned_away == 1
+        wire = first.sender("orders")
+        first.outcome(wire.send(b"1", message("x")))
+
+
+def test_sessions_beyond_the_limit_close_the_connection() -> None:
+    with Door(max_sessions=1) as door, Wire(door.port) as wire:
+        wire.open()
+        wire.engine._remote_channel_max = 9  # as a client that does not listen
+        wire.engine.begin()
+        wire.engine.begin()
+        error = wire.until(Closed).error
+        assert error is not None
+        assert error.condition == "amqp:connection:framing-error"

@@ -1,0 +1,88 @@
+"""The AMQP server before a real Kafka: for senders, and for receivers too."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.support.amqp.server import Door
+from tests.support.kafka.topics import new_topic, produce
+
+from isthmus.config.model.settings import JournalSettings
+from isthmus.converters import MessageConverter, converter
+from isthmus.edges.amqp.server.addresses import KafkaAddresses
+from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
+from isthmus.edges.amqp.server.receivers.outgoing_link import Undeliverable, skip
+from isthmus.edges.journal import EdgeJournal
+from isthmus.journal import layout
+from isthmus.journal.layout import Entry, Record
+from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.options import Kafka
+
+
+class KafkaDoor(Door):
+    """A server whose journal is in Kafka."""
+
+    temporary_topic = ""
+
+    def __init__(self, servers: str, **settings: object) -> None:
+        self.kafka = Kafka(servers)
+        self.topic = f"journal-{uuid.uuid4().hex[:8]}"
+        create_topics(self.kafka, [self.topic], 4)
+        super().__init__(
+            journal=self._open,
+            addresses=KafkaAddresses(self.kafka, [], direct=True, auto_create=True),
+            **settings,
+        )
+
+    async def _open(self) -> EdgeJournal:
+        self.edge_journal = await EdgeJournal.open(self.kafka, JournalSettings(topic=self.topic))
+        return self.edge_journal
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.run(self.server.close(grace_s=5))
+            if isinstance(self.outgoing_links, KafkaOutgoingLinks):
+                self.run(self.outgoing_links.close())
+            self.run(self.edge_journal.close())
+        finally:
+            self._stop()
+
+    def entries(self) -> list[Entry]:
+        """What the journal has: each session's in order."""
+        return [
+            layout.decode(Record(each.key(), each.value(), each.headers() or []))
+            for each in read_topic(self.kafka, self.topic)
+        ]
+
+
+@contextmanager
+def receiving_door(
+    servers: str,
+    convert: str | MessageConverter = "default",
+    *,
+    undeliverable: Undeliverable = skip,
+    auto_create: bool = True,
+    queue_views: bool = False,
+) -> Iterator[KafkaDoor]:
+    made = converter(convert) if isinstance(convert, str) else convert
+    temporary_topic = new_topic(servers, 2)
+    outgoing_links = KafkaOutgoingLinks(
+        Kafka(servers),
+        lambda _: made,
+        temporary_topic=temporary_topic,
+        undeliverable=undeliverable,
+        auto_create=auto_create,
+        queue_views=queue_views,
+        partitions=1,
+    )
+    with KafkaDoor(servers, outgoing_links=outgoing_links) as door:
+        door.temporary_topic = temporary_topic
+        yield door
+
+
+def answer(servers: str, temporary_topic: str, address: str, text: str) -> None:
+    """What the router publishes when a Kafka client answers to a temporary queue."""
+    headers = [("jms.Destination", address.encode())]
+    produce(servers, temporary_topic, Record(address.encode(), text.encode(), headers))

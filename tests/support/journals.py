@@ -1,0 +1,94 @@
+"""A journal and dead letters in memory, for the tests of whatever writes to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from isthmus.edges.contract import Journal
+from isthmus.errors import HardFailure, IsthmusError, SoftFailure
+from isthmus.journal import OnDone, layout
+from isthmus.journal.layout import Entry, Op, Record
+from isthmus.message import Message
+
+Refusal = Callable[[Entry], IsthmusError | None]
+
+
+def refusing(failure: IsthmusError | None, *operations: Op) -> Refusal:
+    """Refuses all entries, or those of the operations, with the failure."""
+    return lambda entry: failure if not operations or entry.op in operations else None
+
+
+class MemoryJournal:
+    """Has an entry on the next turn of the loop; while it is ``held``, once it is released.
+
+    ``refuse`` says what is wrong with an entry, if anything.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.held = False
+        self.refuse: Refusal = refusing(None)
+        self._waiting: list[tuple[Entry, OnDone]] = []
+
+    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+        self._waiting.append((entry, on_done))
+        asyncio.get_running_loop().call_soon(self._write)
+
+    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
+        entry = layout.decode(record)
+        assert entry.message.session == session
+        self.put(entry, on_done, more=more)
+
+    def release(self) -> None:
+        """Have what it was held from."""
+        self.held = False
+        self._write()
+
+    def _write(self) -> None:
+        if self.held:
+            return
+        waiting, self._waiting = self._waiting, []
+        for entry, on_done in waiting:
+            failure = self.refuse(entry)
+            if failure is None:
+                self.entries.append(entry)
+            on_done(failure)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def operations(self) -> list[str]:
+        return [entry.op.value for entry in self.entries]
+
+    @property
+    def messages(self) -> list[Message]:
+        return [entry.message for entry in self.entries]
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """What each message has for a body, without the headers around it."""
+        return [message.body.slice(message.value) or b"" for message in self.messages]
+
+
+class DeadLetterBox:
+    """Has dead letters; ``broken`` makes it refuse them."""
+
+    def __init__(self) -> None:
+        self.letters: list[tuple[Message, SoftFailure]] = []
+        self.broken = False
+
+    async def __call__(self, message: Message, failure: SoftFailure) -> None:
+        if self.broken:
+            raise HardFailure("Kafka is unavailable", remedy="start it")
+        self.letters.append((message, failure))
+
+
+async def write(journal: Journal, entry: Entry) -> None:
+    """Put an entry into a journal and wait until it has it. Raises what it was refused with."""
+    done: asyncio.Future[IsthmusError | None] = asyncio.get_running_loop().create_future()
+    journal.put(entry, done.set_result)
+    if (error := await done) is not None:
+        raise error

@@ -1,0 +1,147 @@
+"""Temporary queues of one process, with their Kafka consumer left out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from tests.support.amqp.receiver import Receiver
+
+from isthmus.converters import ReceivedRecord
+from isthmus.edges.amqp.server.contract import Refused
+from isthmus.edges.amqp.server.receivers import temporary
+from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement
+from isthmus.edges.amqp.server.receivers.temporary import TemporaryQueues
+from isthmus.kafka.options import Kafka
+
+
+class Tail:
+    """Stands in for the consumer: a test says what arrives."""
+
+    running = 0
+
+    def __init__(self, kafka: Kafka, places: object, is_ours: object, arrived: Callable[..., None]) -> None:
+        Tail.running += 1
+        Tail.arrived = staticmethod(arrived)  # type: ignore[attr-defined]
+
+    async def close(self) -> None:
+        Tail.running -= 1
+
+
+class Bench:
+    """The queues, and what did not fit."""
+
+    def __init__(self) -> None:
+        self.lost: list[ReceivedRecord] = []
+        self.queues = TemporaryQueues(Kafka("nowhere:1"), list, self.lost.append)
+
+    def send(self, address: str, *values: bytes) -> None:
+        records = [ReceivedRecord("t", 0, n, address.encode(), value) for n, value in enumerate(values)]
+        Tail.arrived(records)  # type: ignore[attr-defined]
+
+    async def receiver(self, address: str, credit: int) -> tuple[Receiver, Any]:
+        receiver = Receiver()
+        supply = self.queues.supply(address, "me")
+        supply.start(receiver)
+        supply.request(credit)
+        await asyncio.sleep(0)
+        return receiver, supply
+
+
+@pytest.fixture(autouse=True)
+def _no_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(temporary, "_Tail", Tail)
+
+
+def run(test: Callable[[Bench], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        await test(Bench())
+
+    asyncio.run(main())
+    Tail.running = 0
+
+
+def test_what_came_before_its_receiver_waits_for_it() -> None:
+    async def test(bench: Bench) -> None:
+        address = await bench.queues.create("me")
+        bench.send(address, b"a", b"b", b"c")
+        receiver, supply = await bench.receiver(address, 2)
+        assert receiver.values == [b"a", b"b"]
+        supply.request(5)
+        await asyncio.sleep(0)
+        assert receiver.values == [b"a", b"b", b"c"]
+
+    run(test)
+
+
+def test_a_queue_gets_its_own_and_nothing_else() -> None:
+    async def test(bench: Bench) -> None:
+        one, two = await bench.queues.create("me"), await bench.queues.create("me")
+        receiver, _ = await bench.receiver(one, 10)
+        bench.send(two, b"two's")
+        bench.send("isthmus.temporary.gone", b"nobody's")
+        bench.send(one, b"one's")
+        assert receiver.values == [b"one's"]
+
+    run(test)
+
+
+def test_an_empty_queue_says_so() -> None:
+    async def test(bench: Bench) -> None:
+        receiver, _ = await bench.receiver(await bench.queues.create("me"), 1)
+        assert receiver.idles == 1
+
+    run(test)
+
+
+def test_what_is_released_comes_again_first_and_is_counted() -> None:
+    async def test(bench: Bench) -> None:
+        address = await bench.queues.create("me")
+        bench.send(address, b"a", b"b")
+        receiver, supply = await bench.receiver(address, 1)
+        supply.settle(receiver.taken[0], Acknowledgement.FAIL)
+        supply.request(2)
+        await asyncio.sleep(0)
+        assert [(each.record.value, each.deliveries) for each in receiver.taken[1:]] == [(b"a", 1), (b"b", 0)]
+
+    run(test)
+
+
+def test_only_the_connection_that_made_a_queue_receives_from_it() -> None:
+    async def test(bench: Bench) -> None:
+        address = await bench.queues.create("me")
+        for wanted, owner in ((address, "you"), ("orders", "me")):
+            with pytest.raises(Refused) as refused:
+                bench.queues.supply(wanted, owner)
+            assert refused.value.condition == "amqp:not-found"
+
+    run(test)
+
+
+def test_what_a_queue_has_no_room_for_is_not_lost_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(temporary, "LIMIT_BYTES", 10)
+
+    async def test(bench: Bench) -> None:
+        address = await bench.queues.create("me")
+        bench.send(address, b"12345678", b"overflow", b"9")
+        assert [record.value for record in bench.lost] == [b"overflow"]
+        receiver, _ = await bench.receiver(address, 10)
+        assert receiver.values == [b"12345678", b"9"]
+        bench.send(address, b"12345678")
+        assert receiver.values[2:] == [b"12345678"]
+
+    run(test)
+
+
+def test_kafka_is_read_only_while_there_are_queues() -> None:
+    async def test(bench: Bench) -> None:
+        one, two = await bench.queues.create("me"), await bench.queues.create("me")
+        assert Tail.running == 1
+        await bench.queues.delete(one)
+        assert Tail.running == 1
+        await bench.queues.delete(two)
+        assert Tail.running == 0
+
+    run(test)
