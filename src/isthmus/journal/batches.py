@@ -105,7 +105,11 @@ class _Lane:
             fresh = self._producer.new_batch()
             fresh.append(record, now_ms)
             if fresh.builder.size() > self._max_bytes:
-                failure = OversizeFailure(f"the message is too large for the journal {self._topic}")
+                failure = OversizeFailure(
+                    f"the message is too large for the journal {self._topic}",
+                    size=fresh.builder.size(),
+                    limit=self._max_bytes,
+                )
                 asyncio.get_running_loop().call_soon(on_done, failure)
                 return
             if batch is not None:

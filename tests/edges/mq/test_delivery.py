@@ -15,8 +15,16 @@ from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.mq import reasons
 from isthmus.edges.mq.delivery import MqDelivery, body_form, bridge_form, msg_id
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage, Property
-from isthmus.edges.mq.port import Connection, PutRefused, QueueTarget, Source
-from isthmus.errors import DecodeError, EncodeError, HardFailure, OversizeFailure, SoftFailure, Unreachable
+from isthmus.edges.mq.port import Connection, QueueTarget, Source
+from isthmus.errors import (
+    DecodeError,
+    EncodeError,
+    HardFailure,
+    OversizeFailure,
+    RefusedFailure,
+    SoftFailure,
+    Unreachable,
+)
 from isthmus.journal import layout
 from isthmus.journal.layout import Record
 from isthmus.message import Header, HeaderType
@@ -134,7 +142,7 @@ def test_the_queue_manager_of_a_destination_counts(backend: Backend, connect: Co
     name = connect().queue_manager
     answers = deliver(backend, outbound(f"{queue}@{name}", b"x"), outbound(f"{queue}@NOBODY", b"y"))
     assert answers[0] is None
-    assert isinstance(answers[1], PutRefused)
+    assert isinstance(answers[1], RefusedFailure)
     assert [message.body for message in got(connect, queue)] == [b"x"]
 
 
@@ -149,7 +157,7 @@ def test_what_mq_refuses_does_not_hold_up_the_others(backend: Backend, connect: 
     ]
     answers = deliver(backend, *messages)
     assert [type(answer) for answer in answers] == [
-        *(type(None), PutRefused, OversizeFailure, EncodeError, type(None))
+        *(type(None), RefusedFailure, OversizeFailure, EncodeError, type(None))
     ]
     assert "2085" in str(answers[1])
     assert [message.body for message in got(connect, queue)] == [b"1", b"5"]

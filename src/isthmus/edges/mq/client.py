@@ -15,9 +15,10 @@ from typing import TypeVar
 
 from isthmus.config.model.mq import MqSettings
 from isthmus.edges.mq.ibm import ClientOptions, IbmQueueManager
-from isthmus.edges.mq.port import Connection, MqError, Outcome, QueueManager
+from isthmus.edges.mq.port import Connection, QueueManager
+from isthmus.edges.mq.reasons import Outcome, outcome_of
 from isthmus.edges.reconnect import LONGEST_WAIT_S, Backoff, ConnectionCounts
-from isthmus.errors import HardFailure, Unreachable
+from isthmus.errors import HardFailure, MqError, Unreachable
 
 log = logging.getLogger(__name__)
 
@@ -83,11 +84,11 @@ class MqClient:
                 self._connection = self._connect()
             result = work(self._connection)
         except MqError as error:
-            if error.outcome is Outcome.GONE:
+            if outcome_of(error) is Outcome.GONE:
                 if self._connection is not None:
                     self.counts.disconnects += 1
                 self._disconnect()
-            elif error.outcome is Outcome.LATER:
+            elif outcome_of(error) is Outcome.LATER:
                 self._back_out()
             else:
                 raise
@@ -100,7 +101,7 @@ class MqClient:
         try:
             connection = self._manager.connect()
         except MqError as error:
-            if error.outcome in (Outcome.GONE, Outcome.LATER):
+            if outcome_of(error) in (Outcome.GONE, Outcome.LATER):
                 raise
             raise refused(self._manager, error) from error
         self.counts.connects += 1

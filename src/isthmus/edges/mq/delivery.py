@@ -26,19 +26,16 @@ from isthmus.edges.mq.descriptor import MQMT_REQUEST, MQPER_NOT_PERSISTENT
 from isthmus.edges.mq.names import STABLE_ID
 from isthmus.edges.mq.port import (
     Connection,
-    MqError,
     MqMessage,
-    Outcome,
-    PutRefused,
     QueueManager,
     Target,
     parse_target,
 )
-from isthmus.edges.mq.reasons import OVERSIZE, PERSISTENT_NOT_ALLOWED
+from isthmus.edges.mq.reasons import OVERSIZE, PERSISTENT_NOT_ALLOWED, Outcome, outcome_of
 from isthmus.edges.mq.replies import ReplyMap
 from isthmus.edges.mq.translate import from_headers
 from isthmus.edges.reconnect import LONGEST_WAIT_S
-from isthmus.errors import OversizeFailure, SoftFailure
+from isthmus.errors import MqError, OversizeFailure, RefusedFailure, SoftFailure
 from isthmus.journal import layout
 
 UNIT_MESSAGES: Final = 500
@@ -140,10 +137,10 @@ def _put(
         try:
             _put_one(connection, *each)
         except MqError as error:
-            if error.outcome in (Outcome.GONE, Outcome.LATER):
+            if outcome_of(error) in (Outcome.GONE, Outcome.LATER):
                 raise
             answers.append(
-                OversizeFailure(str(error)) if error.reason in OVERSIZE else PutRefused(str(error))
+                OversizeFailure(str(error)) if error.reason in OVERSIZE else RefusedFailure(str(error))
             )
         else:
             answers.append(None)

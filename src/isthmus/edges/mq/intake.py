@@ -21,11 +21,11 @@ from isthmus.config.model.mq import MqIntakeSettings
 from isthmus.edges.contract import DeadLetters, Journal, Traffic
 from isthmus.edges.in_flight import InFlight
 from isthmus.edges.mq.client import MqClient, refused
-from isthmus.edges.mq.port import Connection, MqError, MqMessage, QueueManager, QueueTarget, Source
+from isthmus.edges.mq.port import Connection, MqMessage, QueueManager, QueueTarget, Source
 from isthmus.edges.mq.replies import ReplyMap
 from isthmus.edges.mq.translate import to_message
 from isthmus.edges.reconnect import LONGEST_WAIT_S, Backoff
-from isthmus.errors import HardFailure, IsthmusError, RedeliveryFailure, Unreachable
+from isthmus.errors import HardFailure, IsthmusError, MqError, RedeliveryFailure, Unreachable
 from isthmus.journal.layout import Entry, Op
 from isthmus.message import Message
 
@@ -171,7 +171,9 @@ class MqIntake:
             return settled
         deliveries = mq.descriptor.BackoutCount + 1
         try:
-            await self._dead_letters(message, RedeliveryFailure(f"tried {deliveries} times: {failure}"))
+            await self._dead_letters(
+                message, RedeliveryFailure(f"tried {deliveries} times: {failure}", deliveries=deliveries)
+            )
         except HardFailure:
             await self.client.call(_back_out)
             raise

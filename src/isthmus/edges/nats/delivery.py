@@ -159,6 +159,11 @@ class NatsDelivery:
 
 
 def _check_size(outgoing: Outgoing, max_payload: int) -> None:
-    headers = sum(len(name) + len(value.encode()) + 4 for name, value in outgoing.headers) + 12
-    if headers + len(outgoing.payload) > max_payload:
-        raise OversizeFailure(f"larger than the {max_payload} bytes that NATS takes, headers included")
+    size = sum(len(name) + len(value.encode()) + 4 for name, value in outgoing.headers) + 12
+    size += len(outgoing.payload)
+    if size > max_payload:
+        raise OversizeFailure(
+            f"larger than the {max_payload} bytes that NATS takes, headers included",
+            size=size,
+            limit=max_payload,
+        )

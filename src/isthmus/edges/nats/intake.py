@@ -261,7 +261,9 @@ class StreamIntake:
         await in_flight.room(2 * self._limit)
         try:
             if position.delivered > self._source.redelivery_limit:
-                raise RedeliveryFailure(f"delivered {position.delivered} times and never settled")
+                raise RedeliveryFailure(
+                    f"delivered {position.delivered} times and never settled", deliveries=position.delivered
+                )
             read = self._read(arrived, own_id)
         except SoftFailure as failure:
             in_flight.dead_letter(from_nats(arrived, own_id), failure, lambda: settle(Msg.Ack.Term))

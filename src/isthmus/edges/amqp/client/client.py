@@ -12,9 +12,9 @@ from typing import Final
 
 from isthmus.config.model.brokers import BrokerSettings
 from isthmus.edges.amqp.client.connecting import connect
-from isthmus.edges.amqp.client.connection import BrokerConnection, Refusal
+from isthmus.edges.amqp.client.connection import BrokerConnection
 from isthmus.edges.reconnect import Backoff, ConnectionCounts
-from isthmus.errors import ConfigError, HardFailure, Unreachable
+from isthmus.errors import ConfigError, HardFailure, LoginRefused, Unreachable
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class AmqpClient:
         server = servers[self._backoff.failures % len(servers)]
         try:
             connection = await connect(self.broker, server, self.container_id)
-        except Refusal as error:
+        except LoginRefused as error:
             if self.counts.connects:
                 raise
             raise HardFailure(

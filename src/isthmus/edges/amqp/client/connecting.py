@@ -7,16 +7,16 @@ import ssl
 from typing import Final
 
 from isthmus.config.model.brokers import BrokerSettings, Server
-from isthmus.edges.amqp.client.connection import BrokerConnection, Refusal
+from isthmus.edges.amqp.client.connection import BrokerConnection
 from isthmus.edges.amqp.protocol import Connection, Limits, Open, SaslClient
 from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
-from isthmus.errors import Unreachable
+from isthmus.errors import LoginRefused, Unreachable
 
 CONNECT_TIMEOUT_S: Final = 10.0
 
 
 async def connect(broker: BrokerSettings, server: Server, container_id: str) -> BrokerConnection:
-    """An open connection. Raises `Unreachable`, and `Refusal` if trying again does not help."""
+    """An open connection. Raises `Unreachable`, and `LoginRefused` if trying again does not help."""
     loop = asyncio.get_running_loop()
     limits = Limits(idle_timeout_s=broker.idle_timeout_s)
     sasl = SaslClient(
@@ -37,7 +37,7 @@ async def connect(broker: BrokerSettings, server: Server, container_id: str) -> 
             )
             await asyncio.shield(connection.opened)
     except ssl.SSLCertVerificationError as error:
-        raise Refusal(f"its certificate is not trusted: {error.verify_message}") from None
+        raise LoginRefused(f"its certificate is not trusted: {error.verify_message}") from None
     except TimeoutError:
         raise Unreachable(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
     except OSError as error:

@@ -26,12 +26,12 @@ from isthmus.config.model.brokers import Node
 from isthmus.converters import MessageConverter
 from isthmus.edges.amqp.client.client import AmqpClient
 from isthmus.edges.amqp.client.connection import BrokerConnection
-from isthmus.edges.amqp.client.outgoing_link import OutgoingLink, Refused
+from isthmus.edges.amqp.client.outgoing_link import OutgoingLink
 from isthmus.edges.amqp.client.translate import ANYWHERE, to_amqp
 from isthmus.edges.amqp.protocol.conditions import MESSAGE_SIZE_EXCEEDED, RESOURCE_LIMIT_EXCEEDED
 from isthmus.edges.amqp.protocol.terms import Accepted, Modified, Rejected, Released
 from isthmus.edges.contract import OutboundMessage
-from isthmus.errors import OversizeFailure, RefusedFailure, SoftFailure, Unreachable
+from isthmus.errors import OversizeFailure, Refused, RefusedFailure, SoftFailure, Unreachable
 
 ANSWER_S: Final = 30.0
 """How long a broker may take to attach, to give credit or to settle."""
@@ -86,7 +86,9 @@ class AmqpDelivery:
                     self._outcomes[message.id] = RefusedFailure(f"{message.destination} cannot be sent to")
                 elif 0 < link.max_message_size < len(data):
                     self._outcomes[message.id] = OversizeFailure(
-                        f"the message has {len(data)} bytes; the broker takes {link.max_message_size}"
+                        f"the message has {len(data)} bytes; the broker takes {link.max_message_size}",
+                        size=len(data),
+                        limit=link.max_message_size,
                     )
                 else:
                     await link.credit_within(self._answer_s)

@@ -9,15 +9,10 @@ from typing import Final
 from isthmus.config.model.brokers import Node
 from isthmus.edges.amqp.client.connection import BrokerConnection, said
 from isthmus.edges.amqp.protocol import Attach, Delivery, Sender
-from isthmus.edges.amqp.protocol.conditions import Fault
 from isthmus.edges.amqp.protocol.terms import OUTCOMES, Error, Source, Target
-from isthmus.errors import Unreachable
+from isthmus.errors import Refused, Unreachable
 
 OUTCOME_SYMBOLS: Final = tuple(each.SYMBOL for each in OUTCOMES)
-
-
-class Refused(Fault):
-    """The broker does not let us have an address, or has taken it back: with a condition of AMQP's."""
 
 
 class OutgoingLink:

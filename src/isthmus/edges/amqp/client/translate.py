@@ -98,7 +98,9 @@ def _check_size(message: Message, limit: int) -> None:
         texts = sum(len(name) + len(each.text) for name, each in message.headers.items())
         size += _INDEX_BYTES + _HEADER_BYTES * len(message.headers) + 4 * texts
         if size > limit:
-            raise OversizeFailure(f"a record of up to {size} bytes; the journal takes {limit}")
+            raise OversizeFailure(
+                f"a record of up to {size} bytes; the journal takes {limit}", size=size, limit=limit
+            )
 
 
 def _own_destination(outbound: OutboundMessage) -> str:

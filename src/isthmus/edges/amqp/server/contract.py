@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from isthmus.edges.amqp.protocol import Attach, Delivery, Identity, Link, Sender
-from isthmus.edges.amqp.protocol.conditions import Fault
 from isthmus.edges.amqp.protocol.terms import Error, Source
 from isthmus.edges.amqp.server.transactions import Transactions
 from isthmus.edges.amqp.server.users import User
@@ -21,10 +20,6 @@ from isthmus.routing.route import TEMPORARY_PREFIX
 ERROR_PREFIX = "io.strimzi:"
 """Before conditions that are not AMQP's own, for clients that know them from that bridge."""
 ERROR_TO_KAFKA = f"{ERROR_PREFIX}error-to-kafka"
-
-
-class Refused(Fault):
-    """A link or message that is not taken: the condition and description that the client is told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
