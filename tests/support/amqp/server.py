@@ -11,9 +11,10 @@ from tests.support.journals import MemoryJournal
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
 from isthmus.edges.amqp.server.addresses import AddressBook
-from isthmus.edges.amqp.server.contract import BatchJournal, OutgoingLinks
+from isthmus.edges.amqp.server.contract import OutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users
+from isthmus.edges.contract import Journal
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ class Door:
     def __init__(
         self,
         *,
-        journal: BatchJournal | Callable[[], Awaitable[BatchJournal]] | None = None,
+        journal: Journal | Callable[[], Awaitable[Journal]] | None = None,
         addresses: AddressBook | None = None,
         amqps: AmqpsSettings | None = None,
         users: Users | None = None,

@@ -16,8 +16,8 @@ from isthmus.codecs.amqp import UInt
 from isthmus.edges.amqp.protocol import Delivery, Link
 from isthmus.edges.amqp.protocol.performatives import Attach, Close, Detach, End, Flow, Transfer
 from isthmus.edges.amqp.protocol.terms import Error, Source, Target
-from isthmus.edges.amqp.server.contract import Client, ReceiverRequest, Refused
-from isthmus.errors import HardFailure
+from isthmus.edges.amqp.server.contract import Client, ReceiverRequest
+from isthmus.errors import HardFailure, Refused
 
 
 class Filler:

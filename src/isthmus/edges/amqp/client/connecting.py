@@ -6,16 +6,16 @@ import asyncio
 import ssl
 
 from isthmus.config.model.brokers import BrokerSettings, Server
-from isthmus.edges.amqp.client.connection import BrokerConnection, Refusal
+from isthmus.edges.amqp.client.connection import BrokerConnection
 from isthmus.edges.amqp.protocol import Connection, Limits, Open, SaslClient
 from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
-from isthmus.edges.contract import Unreachable
+from isthmus.errors import LoginRefused, Unreachable
 
 
 async def connect(
     broker: BrokerSettings, server: Server, container_id: str, *, timeout_s: float = 10.0
 ) -> BrokerConnection:
-    """An open connection. Raises `Unreachable`, and `Refusal` if trying again does not help."""
+    """An open connection. Raises `Unreachable`, and `LoginRefused` if trying again does not help."""
     loop = asyncio.get_running_loop()
     limits = Limits(idle_timeout_s=broker.idle_timeout_s)
     sasl = SaslClient(
@@ -36,7 +36,7 @@ async def connect(
             )
             await asyncio.shield(connection.opened)
     except ssl.SSLCertVerificationError as error:
-        raise Refusal(f"its certificate is not trusted: {error.verify_message}") from None
+        raise LoginRefused(f"its certificate is not trusted: {error.verify_message}") from None
     except TimeoutError:
         raise Unreachable(f"no answer within {timeout_s:g} s") from None
     except OSError as error:

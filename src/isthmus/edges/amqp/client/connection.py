@@ -10,16 +10,12 @@ from isthmus.edges.amqp.protocol import Connection, Open, Session
 from isthmus.edges.amqp.protocol.conditions import UNAUTHORIZED_ACCESS
 from isthmus.edges.amqp.protocol.terms import Error
 from isthmus.edges.amqp.transport import AmqpTransport
-from isthmus.edges.contract import Unreachable
+from isthmus.errors import LoginRefused, Unreachable
 
 _BROKE: Final = "the connection broke"
 _CLOSED: Final = "the broker closed the connection"
 _FAILED: Final = Symbol("amqp:connection-establishment-failed")
 """A property of an open that is followed by close: brokers cannot refuse a connection otherwise."""
-
-
-class Refusal(Unreachable):
-    """The broker, or its certificate, is not what the settings expect: waiting does not help."""
 
 
 class BrokerConnection(AmqpTransport):
@@ -84,7 +80,7 @@ class BrokerConnection(AmqpTransport):
         self._writable.set()
         self.ended.set_result(self._why)
         if not self.opened.done():
-            self.opened.set_exception((Refusal if self._refused else Unreachable)(self._why))
+            self.opened.set_exception((LoginRefused if self._refused else Unreachable)(self._why))
         super().connection_lost(error)
 
     # What the transport calls

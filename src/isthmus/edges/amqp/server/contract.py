@@ -1,7 +1,8 @@
 """What the AMQP server needs of others, and what it hands to them.
 
-`BatchJournal` is where senders' messages go. `OutgoingLinks` is the seam for receivers: the server hands
-every link that a client wants to receive on to it, and gets an `OutgoingLink` that fills the link.
+Senders' messages go to a `isthmus.edges.contract.Journal`. `OutgoingLinks` is the seam for receivers: the
+server hands every link that a client wants to receive on to it, and gets an `OutgoingLink` that fills the
+link.
 """
 
 from __future__ import annotations
@@ -11,45 +12,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from isthmus.edges.amqp.protocol import Attach, Delivery, Identity, Link, Sender
-from isthmus.edges.amqp.protocol.conditions import Fault
 from isthmus.edges.amqp.protocol.terms import Error, Source
 from isthmus.edges.amqp.server.transactions import Transactions
 from isthmus.edges.amqp.server.users import User
-from isthmus.errors import IsthmusError
-from isthmus.journal.layout import Entry, Record
 from isthmus.routing.route import TEMPORARY_PREFIX
 
 ERROR_PREFIX = "io.strimzi:"
 """Before conditions that are not AMQP's own, for clients that know them from that bridge."""
 ERROR_TO_KAFKA = f"{ERROR_PREFIX}error-to-kafka"
-
-
-class Refused(Fault):
-    """A link or message that is not taken: the condition and description that the client is told."""
-
-
-class BatchJournal(Protocol):
-    """Takes many entries without a future for each."""
-
-    def put(
-        self, entry: Entry, decided: Callable[[IsthmusError | None], None], *, more: bool = False
-    ) -> None:
-        """Write an entry. ``decided`` is called on the loop, later: with None once the journal has it.
-
-        Where ``more`` is about to follow, the entry may wait for that.
-        """
-        ...
-
-    def put_record(
-        self,
-        record: Record,
-        session: str,
-        decided: Callable[[IsthmusError | None], None],
-        *,
-        more: bool = False,
-    ) -> None:
-        """Write the record of an entry of a session, likewise."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue
 from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
 from isthmus.edges.amqp.protocol.composite import interpret
-from isthmus.edges.amqp.protocol.conditions import DECODE_ERROR, NOT_ALLOWED, NOT_IMPLEMENTED, Fault
+from isthmus.edges.amqp.protocol.conditions import DECODE_ERROR, NOT_ALLOWED, NOT_IMPLEMENTED
 from isthmus.edges.amqp.protocol.performatives import FIRST
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Declare, Declared, Discharge, Error, Rejected
 from isthmus.edges.amqp.protocol.terms import Coordinator as CoordinatorTarget
-from isthmus.edges.amqp.server.contract import Refused
 from isthmus.edges.amqp.server.link import Granted, ServerLink
 from isthmus.edges.amqp.server.transactions import IN_DOUBT
-from isthmus.errors import DecodeError
+from isthmus.errors import DecodeError, Fault, Refused
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection

@@ -25,15 +25,14 @@ from isthmus.edges.amqp.protocol.conditions import (
     NOT_IMPLEMENTED,
     UNAUTHORIZED_ACCESS,
     UNKNOWN_TRANSACTION,
-    Fault,
 )
 from isthmus.edges.amqp.protocol.performatives import FIRST
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error, Rejected, Target, TransactionalState
 from isthmus.edges.amqp.server.addresses import KEPT
-from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA, Refused
+from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA
 from isthmus.edges.amqp.server.link import Granted, ServerLink
 from isthmus.edges.amqp.server.transactions import Transaction
-from isthmus.errors import DecodeError, HardFailure, IsthmusError, SoftFailure
+from isthmus.errors import DecodeError, Fault, HardFailure, IsthmusError, Refused, SoftFailure
 from isthmus.journal.fast_path import EncodedEntry, FastPath
 from isthmus.journal.layout import CLIENT, encode
 from isthmus.message import Header

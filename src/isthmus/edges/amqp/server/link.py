@@ -21,9 +21,9 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from isthmus.edges.amqp.protocol import Attach, Delivery, Link, Session
-from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR, Fault
+from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR
 from isthmus.edges.amqp.protocol.terms import RELEASED, Error
-from isthmus.errors import IsthmusError
+from isthmus.errors import Fault, IsthmusError
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection

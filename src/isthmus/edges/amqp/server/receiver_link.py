@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from isthmus.edges.amqp.protocol import Attach, Delivery, Sender
 from isthmus.edges.amqp.protocol.conditions import NOT_IMPLEMENTED, UNAUTHORIZED_ACCESS
 from isthmus.edges.amqp.protocol.terms import Source
-from isthmus.edges.amqp.server.contract import OutgoingLink, ReceiverRequest, Refused
+from isthmus.edges.amqp.server.contract import OutgoingLink, ReceiverRequest
 from isthmus.edges.amqp.server.link import Granted, LinkState, ServerLink
+from isthmus.errors import Refused
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection

@@ -21,8 +21,9 @@ from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_S
 from isthmus.edges.amqp.protocol.terms import Error
 from isthmus.edges.amqp.server.addresses import AddressBook
 from isthmus.edges.amqp.server.connection import ServerConnection
-from isthmus.edges.amqp.server.contract import BatchJournal, Client, OutgoingLinks
+from isthmus.edges.amqp.server.contract import Client, OutgoingLinks
 from isthmus.edges.amqp.server.users import User, Users
+from isthmus.edges.contract import Journal
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class AmqpServer:
         settings: AmqpSettings,
         amqps: AmqpsSettings | None = None,
         *,
-        journal: BatchJournal,
+        journal: Journal,
         addresses: AddressBook,
         max_message_size: int,
         container_id: str = "isthmus",

@@ -23,7 +23,8 @@ from isthmus.edges.amqp.protocol.terms import (  # noqa: E402
     Target,
     TransactionalState,
 )
-from isthmus.edges.amqp.server.contract import Client, ReceiverRequest, Refused  # noqa: E402
+from isthmus.edges.amqp.server.contract import Client, ReceiverRequest  # noqa: E402
+from isthmus.errors import Refused  # noqa: E402
 from isthmus.journal.layout import Op  # noqa: E402
 
 

@@ -1,4 +1,4 @@
-"""A link to one address of a broker: sends while it has credit, and tells what became of each message."""
+"""The link to one address of a broker: sends while it has credit, and tells the outcome of each message."""
 
 from __future__ import annotations
 
@@ -9,19 +9,14 @@ from typing import Final
 from isthmus.config.model.brokers import Node
 from isthmus.edges.amqp.client.connection import BrokerConnection, said
 from isthmus.edges.amqp.protocol import Attach, Delivery, Sender
-from isthmus.edges.amqp.protocol.conditions import Fault
 from isthmus.edges.amqp.protocol.terms import OUTCOMES, Error, Source, Target
-from isthmus.edges.contract import Unreachable
+from isthmus.errors import Refused, Unreachable
 
 OUTCOME_SYMBOLS: Final = tuple(each.SYMBOL for each in OUTCOMES)
 
 
-class Refused(Fault):
-    """The broker does not let us have an address, or has taken it back: with a condition of AMQP's."""
-
-
-class BrokerTarget:
-    """One link, from `attach` until the broker or the connection ends it."""
+class OutgoingLink:
+    """One link, until the broker or the connection ends it."""
 
     def __init__(self, connection: BrokerConnection, node: Node, name: str) -> None:
         loop = asyncio.get_running_loop()
@@ -30,7 +25,7 @@ class BrokerTarget:
         self._connection = connection
         self._ready: asyncio.Future[None] = loop.create_future()
         self._credit = asyncio.Event()
-        self._undecided: dict[Delivery, asyncio.Future[object]] = {}
+        self._unsettled: dict[Delivery, asyncio.Future[object]] = {}
         self._count = 0
         self._link: Sender = connection.session.sender(name)
         self._link.handler = self
@@ -68,10 +63,10 @@ class BrokerTarget:
     def send(self, data: bytes) -> asyncio.Future[object]:
         """Send a message. The future has the outcome, or raises `Refused` or `Unreachable`."""
         self._count += 1
-        decided: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._undecided[self._link.send(self._count.to_bytes(8), data)] = decided
+        outcome: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._unsettled[self._link.send(self._count.to_bytes(8), data)] = outcome
         self._connection.wake()
-        return decided
+        return outcome
 
     # What the connection calls
 
@@ -94,11 +89,11 @@ class BrokerTarget:
         if not self._ready.done():
             self._ready.set_result(None)
         self._credit.set()
-        undecided, self._undecided = self._undecided, {}
-        for decided in undecided.values():
-            if not decided.done():
-                decided.set_exception(ended)
-                decided.exception()  # asked for: whoever sent it may be gone
+        unsettled, self._unsettled = self._unsettled, {}
+        for outcome in unsettled.values():
+            if not outcome.done():
+                outcome.set_exception(ended)
+                outcome.exception()  # asked for: whoever sent it may be gone
 
     def on_delivery(self, delivery: Delivery) -> None:
         """Only receivers have this."""
@@ -112,10 +107,10 @@ class BrokerTarget:
             self._credit.set()
 
     def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
-        """Tell what became of messages."""
+        """Tell the outcomes of messages."""
         for delivery in deliveries:
             if not settled:
                 delivery.settle(state)
-            decided = self._undecided.pop(delivery, None)
-            if decided is not None and not decided.done():
-                decided.set_result(state)
+            outcome = self._unsettled.pop(delivery, None)
+            if outcome is not None and not outcome.done():
+                outcome.set_result(state)
