@@ -25,7 +25,7 @@ $(UV):
 	$(BIN)/pip install --quiet --disable-pip-version-check uv==0.13.7
 
 # Where setup.py finds what it compiles.
-COMPILED := $(wildcard $(addprefix src/isthmus/,codecs/*/*.py converters/*.py edges/amqp/*/*.py edges/amqp/*/*/*.py journal/*.py))
+COMPILED := $(wildcard $(addprefix src/isthmus/,codecs/*/*.py converters/*.py edges/amqp/*/*.py edges/amqp/*/*/*.py journal/*.py kafka/*.py))
 
 # Takes away what the lock does not name, this package and the peers included.
 $(VENV)/.packages: requirements.lock | $(UV)
@@ -72,7 +72,7 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-bench: setup $(VENV)/.peers ## one benchmark (NAME=router|latency|converters|codec|bridge_message|nats|request_reply|ledger|commit|front_door|soak)
+bench: setup $(VENV)/.peers ## one benchmark (NAME=router|latency|converters|codec|bridge_message|nats|request_reply|ledger|commit|front_door|queue|soak)
 	$(BIN)/python -m benches.$(NAME)
 
 fuzz: $(VENV)/.installed ## hundreds of thousands of malformed messages for the codecs

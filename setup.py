@@ -17,8 +17,9 @@ HOT_MODULES = {
     "codecs/jms": ("headers", "ids", "kinds", "outgoing"),
     "converters": ("annotations", "jms"),
     "edges/amqp/protocol": ("connection", "frames", "link", "session", "transfers"),
-    "edges/amqp/server/receivers": ("outgoing_link", "record_source"),
+    "edges/amqp/server/receivers": ("outgoing_link", "queue", "record_source"),
     "journal": ("fast_path", "layout"),
+    "kafka": ("records",),
 }
 """What every message passes through, by folder."""
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, NamedTuple, Self
+
+import msgspec
 
 from isthmus.embedded import jars
 from isthmus.embedded.java import java_command
@@ -17,14 +20,20 @@ _END_TIMEOUT_S = 20
 
 
 class JmsProgram:
-    """A running program. It ends when its stdin closes, so also with its owner."""
+    """A running program. It ends when its stdin closes, so also with its owner.
 
-    def __init__(self, name: str, folder: Path, *arguments: str) -> None:
+    What it complains of is in the folder, and so are its classes, unless they are in another's already.
+    """
+
+    def __init__(self, name: str, folder: Path, *arguments: str, classes: Path | None = None) -> None:
         folder.mkdir()
-        classpath = os.pathsep.join([str(folder), jars.classpath("jms")])
-        if (javac := shutil.which("javac")) is None:
-            raise RuntimeError("no javac: a load with Qpid JMS needs a JDK")
-        subprocess.run([javac, "-cp", classpath, "-d", str(folder), str(_HERE / f"{name}.java")], check=True)
+        self.classes = classes or folder
+        classpath = os.pathsep.join([str(self.classes), jars.classpath("jms")])
+        if classes is None:
+            if (javac := shutil.which("javac")) is None:
+                raise RuntimeError("no javac: a load with Qpid JMS needs a JDK")
+            source = str(_HERE / f"{name}.java")
+            subprocess.run([javac, "-cp", classpath, "-d", str(folder), source], check=True)
         self.complaints = folder / "jms.log"
         with self.complaints.open("wb") as complaints:
             self._process = subprocess.Popen(
@@ -50,6 +59,11 @@ class JmsProgram:
         if not (line := self._process.stdout.readline()):
             raise RuntimeError(f"the JMS program has ended: {self.complaints.read_text()[-2000:]}")
         return line.strip()
+
+    def kill(self) -> str:
+        """End it at once, as a crash would; return what it had still said."""
+        self._process.kill()
+        return self._process.stdout.read() if self._process.stdout is not None else ""
 
     def __enter__(self) -> Self:
         return self
@@ -84,3 +98,56 @@ class JmsLoad(JmsProgram):
             return count / float(answer)
         except ValueError:
             raise RuntimeError(f"{what} {url} {queue}: {answer}") from None
+
+
+class Event(NamedTuple):
+    """What an application saw or did: see `JmsQueue.java` for the kinds."""
+
+    at_ns: int
+    """Of the system's monotonic clock."""
+    what: str
+    receiver: int
+    number: int = -1
+    """Of the message, among those of its sender; of ``joined``, the time that it took in ns."""
+    deliveries: int = 0
+    redelivered: bool = False
+
+
+class Reply(NamedTuple):
+    """What became of a request."""
+
+    problem: str
+    """Empty when all went well."""
+    events: list[Any]
+
+
+class JmsQueue(JmsProgram):
+    """Applications that use queues."""
+
+    def __init__(self, folder: Path, *, classes: Path | None = None) -> None:
+        super().__init__("JmsQueue", folder, classes=classes)
+        self._ids = itertools.count()
+        self._replies: dict[int, Reply] = {}
+
+    def request(self, what: str, url: str, queue: str, **options: int | str) -> int:
+        """Begin something, and return its id. Requests run beside each other."""
+        id = next(self._ids)
+        self.ask(
+            " ".join([str(id), what, url, queue, *(f"{name}={value}" for name, value in options.items())])
+        )
+        return id
+
+    def expect(self, id: int, count: int) -> None:
+        """Tell receivers how many messages they are to acknowledge before they end."""
+        self.ask(f"{id} expect - - count={count}")
+
+    def reply(self, id: int) -> Reply:
+        """Wait for what became of a request."""
+        while id not in self._replies:
+            answer = msgspec.json.decode(self.answer())
+            self._replies[answer["id"]] = Reply(answer["problem"], answer["events"])
+        return self._replies.pop(id)
+
+    def run(self, what: str, url: str, queue: str, **options: int | str) -> Reply:
+        """Do something, and wait for it."""
+        return self.reply(self.request(what, url, queue, **options))

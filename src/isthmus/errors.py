@@ -3,26 +3,40 @@
 ::
 
     IsthmusError
-    ├── ConfigError          a configuration that cannot be used; nothing was started
-    │   └── PredicateError   a route's predicate that does not parse; knows the place
-    ├── HardFailure          the bridge cannot go on; it stops with exit code 3 and says what to do
-    │   └── Outage           a system that it needs is away, and may come back: at work it waits for that
-    └── SoftFailure          one message cannot be handled; `routing.on-error` decides what follows
-        ├── KeyFailure       no usable Kafka key in the message
-        ├── ConversionFailure  the message has no form that the destination takes
-        ├── OversizeFailure  the record is larger than its destination takes
-        ├── DestinationFailure  the message asks for a topic or partition that is not there
-        ├── RedeliveryFailure  the message came again and again, and was never settled
-        ├── RefusedFailure   the other system does not take this message
-        ├── DecodeError      bytes that are not what they claim to be
-        └── EncodeError      a value that the format cannot carry
+    ├── ConfigError             a configuration that cannot be used; nothing was started
+    │   ├── PredicateError      a route's predicate that does not parse; knows the column
+    │   └── ConfSyntaxError     a file of NATS-MQ's that does not parse; knows line and column
+    ├── HardFailure             the bridge cannot go on; it stops with exit code 3 and says what to do
+    │   └── Outage              a system that it needs is unavailable: at work it waits for that
+    ├── SoftFailure             one message cannot be handled; `routing.on-error` decides what follows
+    │   ├── KeyFailure          no usable Kafka key in the message
+    │   ├── ConversionFailure   the message has no form that the destination takes
+    │   ├── OversizeFailure     the record is larger than its destination takes; knows both sizes
+    │   ├── DestinationFailure  the message asks for a topic or partition that is not there
+    │   ├── RedeliveryFailure   the message was redelivered too often; knows how often
+    │   ├── RefusedFailure      the other system does not take this message
+    │   ├── DecodeError         bytes that are not what they claim to be; knows the position
+    │   └── EncodeError         a value that the format cannot carry
+    ├── Unreachable             another system is unavailable; nothing was settled
+    │   └── LoginRefused        it does not take the bridge's login, or is not who it should be
+    ├── Fault                   AMQP: a condition and a description for the peer, or of the peer's
+    │   └── Refused             a link or message that one side does not take
+    ├── MqError                 a call that MQ did not complete: its reason code, and the call
+    ├── SelectorError           a receiver's selector that does not parse
+    └── PropertyError           a property of a bridge message that cannot be had as it was asked for
+        ├── NoSuchProperty      there is none of that name
+        └── WrongPropertyType   it has another type
 
 A soft failure has a ``code``: the text that dead letters carry in ``isthmus.error.code`` and that
 metrics are labelled with. Codes are part of the product's contract and do not change.
+
+Only what never leaves its package is defined elsewhere: the AMQP engine's own faults, which say whether they
+end the link, the session or the connection (`isthmus.edges.amqp.protocol.conditions`).
 """
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import ClassVar
 
 
@@ -47,6 +61,15 @@ class PredicateError(ConfigError):
         return f"{self.message}\n  {self.text}\n  {' ' * self.column}^"
 
 
+class ConfSyntaxError(ConfigError):
+    """A configuration of the NATS-MQ bridge that does not parse. Line and column count from 1."""
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(f"line {line}, column {column}: {message}")
+        self.line = line
+        self.column = column
+
+
 class HardFailure(IsthmusError):
     """The bridge cannot go on. ``remedy`` tells the operator what to do about it."""
 
@@ -58,7 +81,7 @@ class HardFailure(IsthmusError):
 
 
 class Outage(HardFailure):
-    """A system that the bridge needs is away. It may come back: only a start fails for that."""
+    """A system that the bridge needs is unavailable. It may come back: only a start fails for that."""
 
 
 class SoftFailure(IsthmusError):
@@ -80,9 +103,14 @@ class ConversionFailure(SoftFailure):
 
 
 class OversizeFailure(SoftFailure):
-    """The record is larger than its destination topic takes."""
+    """The record is larger than its destination takes: its ``size`` and the ``limit``, where known."""
 
     code = "oversize"
+
+    def __init__(self, message: str, *, size: int | None = None, limit: int | None = None) -> None:
+        super().__init__(message)
+        self.size = size
+        self.limit = limit
 
 
 class DestinationFailure(SoftFailure):
@@ -92,9 +120,13 @@ class DestinationFailure(SoftFailure):
 
 
 class RedeliveryFailure(SoftFailure):
-    """The message came from its system as often as it may, and was never settled."""
+    """The message was delivered as often as it may be and never settled: ``deliveries`` times, if known."""
 
     code = "redelivery"
+
+    def __init__(self, message: str, *, deliveries: int | None = None) -> None:
+        super().__init__(message)
+        self.deliveries = deliveries
 
 
 class RefusedFailure(SoftFailure):
@@ -117,3 +149,62 @@ class EncodeError(SoftFailure):
     """A value that the format cannot carry: out of range for its type, or of no known type."""
 
     code = "unencodable"
+
+
+class Unreachable(IsthmusError):
+    """A system that messages come from or go to is unavailable. Nothing was settled: try again later."""
+
+
+class LoginRefused(Unreachable):
+    """The system, or its certificate, is not what the settings expect: waiting does not help."""
+
+
+class Fault(IsthmusError):
+    """Something that AMQP forbids, or that a peer refuses. ``condition`` is a symbol of AMQP's."""
+
+    def __init__(self, condition: str, description: str) -> None:
+        super().__init__(f"{condition}: {description}")
+        self.condition = condition
+        self.description = description
+
+
+class Refused(Fault):
+    """A link or message that is not taken: by the bridge of a client, or by a broker of the bridge."""
+
+
+class MqError(IsthmusError):
+    """A call that MQ did not complete: the ``call``, the ``reason`` code and its ``name``."""
+
+    def __init__(self, call: str, reason: int, name: str) -> None:
+        super().__init__(f"{call}: MQ reason {reason} ({name})")
+        self.call = call
+        self.reason = reason
+        self.name = name
+
+
+class SelectorError(IsthmusError):
+    """A selector that does not parse."""
+
+
+class PropertyError(IsthmusError):
+    """A property of a bridge message that cannot be had as it was asked for."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
+class NoSuchProperty(PropertyError):
+    """The message has no property of that name; one that is null is there."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, f"there is no property {name!r}")
+
+
+class WrongPropertyType(PropertyError):
+    """The property is there and has another type (``found``) than it was ``asked`` for as."""
+
+    def __init__(self, name: str, asked: IntEnum, found: IntEnum) -> None:
+        super().__init__(name, f"property {name!r} is {found.name.lower()}, not {asked.name.lower()}")
+        self.asked = asked
+        self.found = found

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.support.asynchronous import eventually
+from tests.support.journals import write as put
 from tests.support.polling import eventually as eventually_sync
 
 from isthmus.config.model.settings import JournalSettings
@@ -103,12 +104,12 @@ def test_what_kafka_refuses_since_its_limits_changed_is_told_and_what_follows_is
 
     async def write() -> None:
         journal = await topic.open()
-        await journal.write(entry(0))
+        await put(journal, entry(0))
         await asyncio.to_thread(topic.limit, 5_000)
         with pytest.raises(OversizeFailure, match="did not take a message"):
-            await journal.write(entry(1, size=20_000))
+            await put(journal, entry(1, size=20_000))
         for number in range(2, 5):
-            await journal.write(entry(number))
+            await put(journal, entry(number))
         await journal.close()
 
     asyncio.run(write())
@@ -121,8 +122,8 @@ def test_what_is_larger_than_the_topic_takes_is_refused_before_kafka_is_asked(to
     async def write() -> None:
         journal = await topic.open()
         with pytest.raises(OversizeFailure, match="too large for the journal"):
-            await journal.write(entry(0, size=20_000))
-        await journal.write(entry(1, size=4_000))
+            await put(journal, entry(0, size=20_000))
+        await put(journal, entry(1, size=4_000))
         await journal.close()
 
     asyncio.run(write())
@@ -138,7 +139,7 @@ def test_a_journal_that_is_deleted_is_a_hard_failure_of_what_is_written(
 
     async def write() -> None:
         journal = await topic.open()
-        await journal.write(entry(0))
+        await put(journal, entry(0))
         await asyncio.to_thread(topic.delete)
         journal.put(entry(1), told.append)
         await eventually(lambda: told, timeout_s=30)

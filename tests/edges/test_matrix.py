@@ -288,10 +288,14 @@ def test_every_connector_counts_what_went_through_it(systems: Systems) -> None:
     assert systems.edges.problems == {}
 
 
-def test_letters_wait_for_a_queue_manager_that_is_away_and_health_tells_of_it(systems: Systems) -> None:
+def test_messages_wait_for_a_queue_manager_that_is_stopped_and_health_tells_of_it(
+    systems: Systems,
+) -> None:
     systems.mq.stop()
     try:
-        eventually(lambda: "the queue manager is away" in systems.edges.problems.values(), timeout_s=30)
+        eventually(
+            lambda: "the queue manager is unavailable" in systems.edges.problems.values(), timeout_s=30
+        )
         systems.send_to_nats("raw.in", b"waits")
         eventually(lambda: any(each.endswith("outbox.mq") for each in systems.edges.problems), timeout_s=30)
     finally:
@@ -304,12 +308,14 @@ def test_letters_wait_for_a_queue_manager_that_is_away_and_health_tells_of_it(sy
     assert (reports["raw-out"].disconnects, reports["raw-out"].reconnects) == (1, 1)
 
 
-def test_letters_wait_for_a_broker_that_is_away_and_health_tells_of_it(systems: Systems, broker: Any) -> None:
+def test_messages_wait_for_a_broker_that_is_stopped_and_health_tells_of_it(
+    systems: Systems, broker: Any
+) -> None:
     if broker is None:
         pytest.skip("python-qpid-proton is not installed")
     broker.stop()
     try:
-        eventually(lambda: "the broker is away" in systems.edges.problems.values(), timeout_s=30)
+        eventually(lambda: "the broker is unavailable" in systems.edges.problems.values(), timeout_s=30)
         systems.send_to_nats(_source("nats", "broker"), b"waits")
     finally:
         broker.start()

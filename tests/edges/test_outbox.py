@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.support.asynchronous import eventually, running
 
-from isthmus.edges.contract import OutboundMessage, Unreachable
+from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.outbox import DESTINATION, Outbox, outbound_message
 from isthmus.edges.running import run_together
 from isthmus.embedded.kafka import EmbeddedKafka
-from isthmus.errors import ConversionFailure, DecodeError, HardFailure, SoftFailure
+from isthmus.errors import ConversionFailure, DecodeError, HardFailure, SoftFailure, Unreachable
 from isthmus.journal.layout import Record
 from isthmus.kafka.blocking import create_topics
 from isthmus.kafka.options import Kafka

@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 from tests.support.certificates import make_certificates
+from tests.support.journals import write as put
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.edges.journal import EdgeJournal
@@ -119,7 +120,7 @@ def journal_through(kafka: Kafka, id: str) -> None:
     async def write() -> None:
         journal = await EdgeJournal.open(kafka, JOURNAL)
         try:
-            await journal.write(Entry(Op.ADD, message))
+            await put(journal, Entry(Op.ADD, message))
         finally:
             await journal.close()
 

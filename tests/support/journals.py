@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from isthmus.edges.contract import Journal
 from isthmus.errors import HardFailure, IsthmusError, SoftFailure
-from isthmus.journal import layout
+from isthmus.journal import OnDone, layout
 from isthmus.journal.layout import Entry, Op, Record
 from isthmus.message import Message
 
@@ -28,46 +29,31 @@ class MemoryJournal:
         self.entries: list[Entry] = []
         self.held = False
         self.refuse: Refusal = refusing(None)
-        self._waiting: list[tuple[Entry, Callable[[IsthmusError | None], None]]] = []
+        self._waiting: list[tuple[Entry, OnDone]] = []
 
-    def put(
-        self, entry: Entry, decided: Callable[[IsthmusError | None], None], *, more: bool = False
-    ) -> None:
-        self._waiting.append((entry, decided))
-        asyncio.get_running_loop().call_soon(self._decide)
+    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+        self._waiting.append((entry, on_done))
+        asyncio.get_running_loop().call_soon(self._write)
 
-    def put_record(
-        self,
-        record: Record,
-        session: str,
-        decided: Callable[[IsthmusError | None], None],
-        *,
-        more: bool = False,
-    ) -> None:
+    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
         entry = layout.decode(record)
         assert entry.message.session == session
-        self.put(entry, decided, more=more)
-
-    async def write(self, entry: Entry) -> None:
-        answer: asyncio.Future[IsthmusError | None] = asyncio.get_running_loop().create_future()
-        self.put(entry, lambda failure: None if answer.done() else answer.set_result(failure))
-        if failure := await answer:
-            raise failure
+        self.put(entry, on_done, more=more)
 
     def release(self) -> None:
         """Have what it was held from."""
         self.held = False
-        self._decide()
+        self._write()
 
-    def _decide(self) -> None:
+    def _write(self) -> None:
         if self.held:
             return
         waiting, self._waiting = self._waiting, []
-        for entry, decided in waiting:
+        for entry, on_done in waiting:
             failure = self.refuse(entry)
             if failure is None:
                 self.entries.append(entry)
-            decided(failure)
+            on_done(failure)
 
     @property
     def waiting(self) -> int:
@@ -98,3 +84,11 @@ class DeadLetterBox:
         if self.broken:
             raise HardFailure("Kafka is unavailable", remedy="start it")
         self.letters.append((message, failure))
+
+
+async def write(journal: Journal, entry: Entry) -> None:
+    """Put an entry into a journal and wait until it has it. Raises what it was refused with."""
+    done: asyncio.Future[IsthmusError | None] = asyncio.get_running_loop().create_future()
+    journal.put(entry, done.set_result)
+    if (error := await done) is not None:
+        raise error

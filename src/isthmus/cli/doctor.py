@@ -138,7 +138,7 @@ def _ibm_problem(library: str) -> str | None:
 
 
 def _brokers(settings: Settings) -> Iterator[Finding]:
-    from isthmus.edges.amqp.client.reaching import reach
+    from isthmus.edges.amqp.client.client import reach
 
     for name, broker in settings.amqp_brokers.items():
         try:

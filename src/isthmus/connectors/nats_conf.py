@@ -23,7 +23,7 @@ from typing import Any
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
 from lark.exceptions import VisitError
 
-from isthmus.errors import ConfigError
+from isthmus.errors import ConfSyntaxError
 
 # Values and items are alike, and apart all the same: what may follow them, a key or a bare item, tells the
 # lexer which of the two it reads.
@@ -56,15 +56,6 @@ _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 _EXPECTED = {"KEY": "a key", "QUOTED": "a quoted text", "BARE": "a value", "$END": "the end"}
 
 Plain = str | int | bool
-
-
-class ConfSyntaxError(ConfigError):
-    """What is wrong, and where: line and column count from 1."""
-
-    def __init__(self, message: str, line: int, column: int) -> None:
-        super().__init__(f"line {line}, column {column}: {message}")
-        self.line = line
-        self.column = column
 
 
 @dataclass(frozen=True, slots=True)

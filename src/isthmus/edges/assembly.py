@@ -23,7 +23,7 @@ from isthmus.connectors.replies import replies_of
 from isthmus.edges.amqp.client import AmqpClient, AmqpDelivery, AmqpIntake
 from isthmus.edges.amqp.server.service import AmqpService, largest_message, route_converter
 from isthmus.edges.amqp.server.workers import AmqpWorkers
-from isthmus.edges.contract import Delivery, Journal, OutboundMessage, Unreachable
+from isthmus.edges.contract import Delivery, Journal, OutboundMessage
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.journal import EdgeJournal, TaggedJournal
 from isthmus.edges.metered import Handed, MeteredDelivery
@@ -37,7 +37,7 @@ from isthmus.edges.nats.translate import from_nats
 from isthmus.edges.needs import amqp_intakes, outboxes, uses_nats
 from isthmus.edges.outbox import Outbox
 from isthmus.edges.running import Part, run_together
-from isthmus.errors import SoftFailure
+from isthmus.errors import SoftFailure, Unreachable
 from isthmus.kafka.options import Kafka
 from isthmus.routing.route import Route
 from isthmus.telemetry.parts import Flow, PartReport
@@ -76,7 +76,7 @@ class _Sending:
     @property
     def is_up(self) -> bool:
         """Whether the system is there, as far as anybody has asked."""
-        return not self.client.away if isinstance(self.client, MqClient) else self.client.connected
+        return not self.client.unavailable if isinstance(self.client, MqClient) else self.client.connected
 
 
 class _NatsConnection:
@@ -264,9 +264,9 @@ class Assembly:
         if self._nats is not None and not self._nats.connected:
             found["nats"] = "not connected"
         for name, client in self._clients():
-            if client.away:
+            if client.unavailable:
                 system = "queue manager" if isinstance(client, MqClient) else "broker"
-                found[name] = f"the {system} is away"
+                found[name] = f"the {system} is unavailable"
         for taking in self._takings:
             if isinstance(taking.part, AmqpIntake):
                 refusals = taking.part.refusals

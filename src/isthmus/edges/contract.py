@@ -4,7 +4,10 @@
 only when the journal has it, so that a crash at any point repeats a message and never loses one.
 
 *Delivery* is given `OutboundMessage`s from the edge's outbox, in order, and hands them to the system. One
-counts as delivered when the system has said so. After a crash messages may be redelivered, with the same id.
+counts as delivered when the system has said so. After a crash messages may be delivered again, with the same
+id.
+
+``tests/conformance`` holds every intake and every delivery to these promises.
 """
 
 from __future__ import annotations
@@ -13,20 +16,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from isthmus.errors import IsthmusError, SoftFailure
+from isthmus.errors import SoftFailure
+from isthmus.journal import OnDone
 from isthmus.journal.layout import Entry, Record
 from isthmus.message import Message
 
 
-class Unreachable(IsthmusError):
-    """The other system cannot be reached at the moment. Nothing was settled: try again later."""
+class Journal(Protocol):
+    """Where every intake puts messages: many at a time, without a task or a future for each."""
+
+    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+        """Write an entry. Entries of one session are in the journal in the order in which they were put.
+
+        ``on_done`` is called on the loop, later, once for each entry: with None when Kafka has it on all
+        in-sync replicas, in that order; with a `SoftFailure` if the journal can never carry it; with a
+        `HardFailure` when Kafka refuses. Where ``more`` is about to follow, the entry may wait for that, for
+        a short time.
+        """
+        ...
+
+    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
+        """Write the encoded record of an entry of a session, likewise."""
+        ...
 
 
 class DeadLetters(Protocol):
-    """Where a message goes that an intake can never handle. It is settled once this returns."""
+    """Where a message goes that an intake can never handle."""
 
     async def __call__(self, message: Message, failure: SoftFailure) -> None:
-        """Keep the message, with what is wrong with it."""
+        """Return when the message is kept, with what is wrong with it: then it is settled."""
         ...
 
 
@@ -35,27 +53,22 @@ class Traffic:
     """What went one way since the start."""
 
     messages: int = 0
+    """All that were settled, dead letters included."""
     bytes: int = 0
     dead_letters: int = 0
 
-
-class Journal(Protocol):
-    """Where intake puts messages."""
-
-    async def write(self, entry: Entry) -> None:
-        """Returns once Kafka has the message on all in-sync replicas.
-
-        Writes that were begun in some order are in the journal in that order, if of one session. Raises
-        `HardFailure` when Kafka refuses.
-        """
-        ...
+    def add(self, other: Traffic) -> None:
+        """Count what somebody else has counted."""
+        self.messages += other.messages
+        self.bytes += other.bytes
+        self.dead_letters += other.dead_letters
 
 
 class OutboundMessage(NamedTuple):
     """A message on its way out: a record of the edge's outbox."""
 
     id: str
-    """The stable id: the same one however often the letter comes."""
+    """The stable id: the same one however often the message is delivered."""
     destination: str
     """The subject, queue or address that it goes to."""
     record: Record
@@ -63,12 +76,13 @@ class OutboundMessage(NamedTuple):
 
 
 class Delivery(Protocol):
-    """Hands letters to a system."""
+    """Hands messages to a system."""
 
-    async def deliver(self, letters: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
-        """Hand the letters over, in order; returns when the system has every one that it takes.
+    async def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
+        """Hand the messages over, in order; returns when the system has every one that it takes.
 
-        The answer has, for each letter, None or why this one can never be delivered. Raises `Unreachable`
-        when the system is away: then all of the letters come again.
+        The answer has, for each message, None or why this one can never be delivered. Raises
+        `isthmus.errors.Unreachable` when the system is unavailable: then all of them are to be delivered
+        again.
         """
         ...

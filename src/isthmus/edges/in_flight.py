@@ -1,7 +1,16 @@
-"""Messages between their arrival and the journal: begun in their order, many at a time, settled one by one.
+"""The window of messages between a system and the journal, which every intake has.
 
-What cannot be understood is a dead letter. What the journal refuses ends the intake: nothing was settled, and
-the message comes again.
+In: entries, in the order in which the system handed them out. They are put into the journal at once, many at
+a time. Out: ``settle`` for each, in the order in which the journal has them: the acknowledgement to the
+system. What it guarantees:
+
+- nothing is settled before the journal has it;
+- what the journal can never carry is dead-lettered, and settled when that is done;
+- what the journal refuses otherwise is not settled, and nothing behind it hides that: `InFlight.failure`
+  has the error. The system delivers the message again.
+
+How many messages may be in flight is for the intake to keep: by waiting for `room`, by the credit that it
+gives, or by the size of a unit of work.
 """
 
 from __future__ import annotations
@@ -13,100 +22,124 @@ from typing import Any
 
 from isthmus.edges.contract import DeadLetters, Journal, Traffic
 from isthmus.errors import IsthmusError, SoftFailure
-from isthmus.journal.layout import Entry, Op
+from isthmus.journal.layout import Entry
 from isthmus.message import Message
 
 Settle = Callable[[], None]
-Decided = Callable[[IsthmusError | None], None]
+
+
+def _nobody_waits() -> None:
+    """NATS, for one, wants no acknowledgement of what was sent to a plain subject."""
 
 
 class InFlight:
-    """At most ``limit`` messages on their way. `failure` ends with the error that ends the intake.
+    """The messages of one intake that the journal does not have yet."""
 
-    A journal that has ``put``, as `isthmus.edges.journal.EdgeJournal` does, is told of each message without a
-    task of its own: that halves the cost of taking one.
-    """
-
-    def __init__(self, journal: Journal, dead_letters: DeadLetters, *, limit: int) -> None:
-        self.traffic = Traffic()
+    def __init__(
+        self,
+        journal: Journal,
+        dead_letters: DeadLetters,
+        *,
+        traffic: Traffic | None = None,
+        on_change: Callable[[], None] | None = None,
+    ) -> None:
+        """``on_change`` is called after every message that has come into the window, or left it."""
+        self.traffic = traffic or Traffic()
         self.failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Never has a result, but the error that ends the intake, or the unit of work."""
+        self.dead_letters_failed = False
+        """Whether the error is that a message could not be dead-lettered: redelivery does not help that."""
+        self.count = 0
+        self.bytes = 0
         self._journal = journal
-        self._put: Callable[[Entry, Decided], None] = getattr(journal, "put", self._put_by_writing)
         self._dead_letters = dead_letters
-        self._limit = limit
+        self._on_change = on_change
         self._room = asyncio.Event()
-        self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def take(self, message: Message, settle: Settle | None = None) -> None:
-        """Begin to write a message, once there is room; ``settle`` follows when the journal has it."""
-        await self._begin()
+    async def room(self, limit: int) -> None:
+        """Return when fewer than so many messages are in flight."""
+        while self.count >= limit:
+            self._room.clear()
+            await self._room.wait()
 
-        def decided(failure: IsthmusError | None) -> None:
-            if isinstance(failure, SoftFailure):
-                self._start(self._keep(message, failure, settle))
+    def put(self, entry: Entry, settle: Settle = _nobody_waits) -> None:
+        """Put a message into the journal; ``settle`` follows when the journal has it."""
+        message = entry.message
+        self._enter(message)
+
+        def on_done(error: IsthmusError | None) -> None:
+            if isinstance(error, SoftFailure):
+                self._start(self._dead_letter(message, error, settle))
             else:
-                self._end(message, failure, settle)
+                self._leave(message, error, settle)
 
-        self._put(Entry(Op.ADD, message), decided)
+        self._journal.put(entry, on_done)
 
-    async def bury(self, message: Message, failure: SoftFailure, settle: Settle | None = None) -> None:
-        """Make a dead letter of a message; ``settle`` follows when it is kept."""
-        await self._begin()
-        self._start(self._keep(message, failure, settle))
+    def dead_letter(self, message: Message, failure: SoftFailure, settle: Settle = _nobody_waits) -> None:
+        """Dead-letter a message; ``settle`` follows when that is done."""
+        self._enter(message)
+        self._start(self._dead_letter(message, failure, settle))
 
-    async def finish(self, timeout_s: float) -> None:
-        """Wait for those on their way, and leave the rest: they were not settled."""
-        with contextlib.suppress(TimeoutError):
-            failed = self.failure.done() and not self.failure.cancelled()
-            await asyncio.wait_for(self._idle.wait(), 0 if failed else timeout_s)
+    async def settled(self) -> None:
+        """Return once nothing is in flight. Raises the error of what could not be settled."""
+        await self._idle.wait()
+        if self.failure.done():
+            self.failure.result()
+
+    async def finish(self, timeout_s: float) -> int:
+        """Wait for what is in flight, unless something has failed; returns how many were not settled."""
+        if not self._failed:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), timeout_s)
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.failure.cancel()
+        if self._failed:
+            self.failure.exception()  # asked for, whoever else does
+        else:
+            self.failure.cancel()
+        return self.count
 
-    async def _begin(self) -> None:
-        while self._under_way >= self._limit:
-            self._room.clear()
-            await self._room.wait()
-        if not self._under_way:
+    @property
+    def _failed(self) -> bool:
+        return self.failure.done() and not self.failure.cancelled()  # as it is when who awaits it is
+
+    def _enter(self, message: Message) -> None:
+        if not self.count:
             self._idle.clear()
-        self._under_way += 1
+        self.count += 1
+        self.bytes += len(message.value or b"")
+        if self._on_change is not None:
+            self._on_change()
 
-    def _end(self, message: Message, error: BaseException | None, settle: Settle | None) -> None:
-        self._under_way -= 1
-        self._room.set()
-        if not self._under_way:
-            self._idle.set()
+    def _leave(self, message: Message, error: BaseException | None, settle: Settle) -> None:
+        size = len(message.value or b"")
+        self.count -= 1
+        self.bytes -= size
         if error is None:
             self.traffic.messages += 1
-            self.traffic.bytes += len(message.value or b"")
-            if settle is not None:
-                settle()
+            self.traffic.bytes += size
+            settle()
         elif not self.failure.done():
             self.failure.set_exception(error)
+        self._room.set()
+        if not self.count:
+            self._idle.set()
+        if self._on_change is not None:
+            self._on_change()
 
-    async def _keep(self, message: Message, failure: SoftFailure, settle: Settle | None) -> None:
-        self.traffic.dead_letters += 1
+    async def _dead_letter(self, message: Message, failure: SoftFailure, settle: Settle) -> None:
         try:
             await self._dead_letters(message, failure)
         except Exception as error:
-            self._end(message, error, None)
+            self.dead_letters_failed = True
+            self._leave(message, error, settle)
         else:
-            self._end(message, None, settle)
-
-    def _put_by_writing(self, entry: Entry, decided: Decided) -> None:
-        async def write() -> None:
-            try:
-                await self._journal.write(entry)
-            except IsthmusError as failure:
-                decided(failure)
-            else:
-                decided(None)
-
-        self._start(write())
+            self.traffic.dead_letters += 1
+            self._leave(message, None, settle)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -1,6 +1,6 @@
-"""The journal as edges write to it from an event loop: many messages under way.
+"""The journal as edges write to it from an event loop: many messages in flight, and no task for any of them.
 
-`EdgeJournal.put` is for those who take many messages at a time, `EdgeJournal.write` for those who await one.
+Both fulfil `isthmus.edges.contract.Journal`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import replace
 from isthmus.config.model.settings import JournalSettings
 from isthmus.converters.conversion_headers import conversion_headers
 from isthmus.edges.contract import Journal
-from isthmus.errors import IsthmusError, SoftFailure
-from isthmus.journal import layout
-from isthmus.journal.batches import BatchWriter, Decided
+from isthmus.errors import SoftFailure
+from isthmus.journal import OnDone, layout
+from isthmus.journal.batches import BatchWriter
 from isthmus.journal.layout import Entry, Op, Record
 from isthmus.kafka.options import Kafka
 from isthmus.message import Header
 
 
 class EdgeJournal:
-    """Puts entries into the journal from an event loop. To be made, used and closed on that loop."""
+    """Puts entries into Kafka. To be made, used and closed on one event loop."""
 
     def __init__(self, writer: BatchWriter, *, as_json: bool = False) -> None:
         """``as_json`` is whether any route converts to ``json``, for which the journal must hold more."""
@@ -33,42 +33,23 @@ class EdgeJournal:
         """Connect. Raises `HardFailure` when the journal is not there, or may not be written."""
         return cls(await BatchWriter.open(kafka, journal), as_json=as_json)
 
-    def put(self, entry: Entry, decided: Decided, *, more: bool = False) -> None:
-        """Write an entry; entries of one session are in the journal in the order in which they were put.
-
-        One after which ``more`` is about to come waits for that, for a short time. ``decided`` is told of a
-        `SoftFailure` for one that the journal cannot carry.
-        """
+    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+        """As the contract says, with what ``json`` needs added to an entry that does not have it."""
         try:
             if self._as_json and entry.op is Op.ADD and not entry.conversion:
                 entry = entry._replace(conversion=conversion_headers(entry.message, json=True))
             record = layout.encode(entry)
         except SoftFailure as failure:
-            self._loop.call_soon(decided, failure)
+            self._loop.call_soon(on_done, failure)
         else:
-            self.put_record(record, entry.message.session, decided, more=more)
+            self.put_record(record, entry.message.session, on_done, more=more)
 
-    def put_record(self, record: Record, session: str, decided: Decided, *, more: bool = False) -> None:
-        """Write the record of an entry of a session, as `put` does. It must hold what ``json`` needs."""
-        self._writer.add(record, session, decided, more=more)
-
-    async def write(self, entry: Entry) -> None:
-        """Write an entry and wait for it: what `isthmus.edges.contract.Journal` promises."""
-        future: asyncio.Future[None] = self._loop.create_future()
-
-        def decided(failure: IsthmusError | None) -> None:
-            if future.cancelled():
-                return
-            if failure is None:
-                future.set_result(None)
-            else:
-                future.set_exception(failure)
-
-        self.put(entry, decided)
-        await future
+    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
+        """As the contract says. The record must have what ``json`` needs."""
+        self._writer.add(record, session, on_done, more=more)
 
     async def close(self) -> None:
-        """Wait until all that was put is decided, and let go of Kafka. Raises `HardFailure` if that fails."""
+        """Wait until all that was put is done, and disconnect. Raises `HardFailure` if that takes long."""
         await self._writer.close()
 
 
@@ -79,7 +60,12 @@ class TaggedJournal:
         self._journal = journal
         self._added = {name: Header(value)}
 
-    async def write(self, entry: Entry) -> None:
+    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
         """As the journal does."""
         headers = {**entry.message.headers, **self._added}
-        await self._journal.write(entry._replace(message=replace(entry.message, headers=headers)))
+        tagged = entry._replace(message=replace(entry.message, headers=headers))
+        self._journal.put(tagged, on_done, more=more)
+
+    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:  # noqa: ARG002
+        """As the journal does."""
+        self.put(layout.decode(record), on_done, more=more)

@@ -19,7 +19,7 @@ class Handed:
     bytes: int = 0
     dead_letters: int = 0
     times_s: deque[float] = field(default_factory=lambda: deque(maxlen=1000))
-    """How long the last batches with letters for it took."""
+    """How long the last batches with messages for it took."""
 
 
 class MeteredDelivery:
@@ -29,18 +29,18 @@ class MeteredDelivery:
         self.handed: defaultdict[str, Handed] = defaultdict(Handed)
         self._delivery = delivery
 
-    async def deliver(self, letters: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
+    async def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
         """As the delivery does."""
         began = time.monotonic()
-        answers = await self._delivery.deliver(letters)
+        answers = await self._delivery.deliver(messages)
         took_s = time.monotonic() - began
-        for letter, failure in zip(letters, answers, strict=True):
-            handed = self.handed[letter.destination]
+        for message, failure in zip(messages, answers, strict=True):
+            handed = self.handed[message.destination]
             if failure is None:
                 handed.messages += 1
-                handed.bytes += len(letter.record.value or b"")
+                handed.bytes += len(message.record.value or b"")
             else:
                 handed.dead_letters += 1
-        for destination in {letter.destination for letter in letters}:
+        for destination in {message.destination for message in messages}:
             self.handed[destination].times_s.append(took_s)
         return answers

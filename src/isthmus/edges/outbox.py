@@ -25,9 +25,9 @@ from typing import Protocol, TypeVar, cast
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from isthmus.edges.contract import Delivery, OutboundMessage, Unreachable
+from isthmus.edges.contract import Delivery, OutboundMessage
 from isthmus.edges.running import end_if_cancelled
-from isthmus.errors import DecodeError, HardFailure, SoftFailure
+from isthmus.errors import DecodeError, HardFailure, SoftFailure, Unreachable
 from isthmus.journal import layout
 from isthmus.journal.layout import KafkaHeaders, Record
 from isthmus.kafka.blocking import QUIET, RECOVERING, BrokersLost, abandon, watching_brokers

@@ -11,11 +11,21 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 FIRST_WAIT_S: Final = 0.05
 LONGEST_WAIT_S: Final = 10.0
 _MOST_DOUBLINGS: Final = 16
+
+
+@dataclass(slots=True)
+class ConnectionCounts:
+    """What happened to the connection since the start."""
+
+    connects: int = 0
+    disconnects: int = 0
+    reconnects: int = 0
 
 
 class Backoff:

@@ -1,12 +1,12 @@
 """Writes records to the journal from an event loop, in batches. A record is in it when its writer is told so.
 
 Every partition has a lane. A record that comes to an idle lane leaves at the end of the loop's turn, with all
-that came in it; those that come while a batch of the lane is under way gather, and leave together when that
-is decided. So a lonely message waits for nobody, and under load a few large requests cost Kafka, and us, a
-fraction of what many small ones do. Records leave a lane, and are decided, in the order in which they came.
+that came in it; those that come while a batch of the lane is in flight gather, and leave together when that
+is done. So a lonely message waits for nobody, and under load a few large requests cost Kafka, and us, a
+fraction of what many small ones do. Records leave a lane, and are done, in the order in which they came.
 
-There is neither a thread nor a future for each record. An absence of Kafka delays records for as long as it
-takes: what holds senders back then is that nothing is decided.
+There is neither a thread nor a future for each record. While Kafka is unavailable records wait for as long
+as it takes: what holds senders back then is that nothing is done.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Self
 
 from isthmus.config.model.settings import JournalSettings
-from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
+from isthmus.errors import HardFailure, OversizeFailure
+from isthmus.journal import OnDone
 from isthmus.journal.layout import Record
 from isthmus.journal.topic import find_journal
 from isthmus.kafka.options import BATCH_BYTES, Kafka, largest_batch_bytes
@@ -27,14 +27,10 @@ from isthmus.kafka.producer import Batch, ResilientProducer
 
 log = logging.getLogger(__name__)
 
-Decided = Callable[[IsthmusError | None], None]
-"""Told on the loop when a record is in the journal, or why it never will be: `HardFailure` if Kafka refuses,
-`OversizeFailure` for one that is too large for it."""
-
 GATHER_S = 0.005
 """How long a record waits at most for those that are to follow it."""
 CLOSE_S = 30.0
-"""How long a close waits for what is under way."""
+"""How long a close waits for what is in flight."""
 
 
 class BatchWriter:
@@ -42,10 +38,10 @@ class BatchWriter:
 
     def __init__(self, kafka: Kafka, journal: JournalSettings) -> None:
         self._topic = journal.topic
-        self._places, max_message_bytes = find_journal(kafka, journal)
+        self._partitions, max_message_bytes = find_journal(kafka, journal)
         max_bytes = largest_batch_bytes(max_message_bytes)
         self._producer = ResilientProducer(kafka, journal.topic, min(BATCH_BYTES, max_bytes))
-        partitions = range(self._places.session_partitions)
+        partitions = range(self._partitions.session_partitions)
         self._lanes = [_Lane(self._producer, journal.topic, number, max_bytes) for number in partitions]
         self._closed = False
 
@@ -56,50 +52,52 @@ class BatchWriter:
         await writer._producer.open()
         return writer
 
-    def add(self, record: Record, session: str, decided: Decided, *, more: bool = False) -> None:
+    def add(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
         """Write a record; those of one session are in the journal in the order in which they were added.
 
-        One after which ``more`` is about to come waits for that, for a short time.
+        ``on_done`` is called on the loop, later: with `HardFailure` if Kafka refuses the record, with
+        `OversizeFailure` for one that is too large for it. One after which ``more`` is about to come waits
+        for that, for a short time.
         """
         if self._closed:
             failure = HardFailure(f"the journal {self._topic} is closed", remedy="start the bridge again")
-            asyncio.get_running_loop().call_soon(decided, failure)
+            asyncio.get_running_loop().call_soon(on_done, failure)
         else:
-            self._lanes[self._places.of_session(session)].add(record, decided, more)
+            self._lanes[self._partitions.of_session(session)].add(record, on_done, more)
 
     async def close(self) -> None:
-        """Wait until all that was added is decided, and let go of Kafka. `HardFailure` if that takes long."""
+        """Wait until all that was added is done, and disconnect. Raises `HardFailure` if that takes long."""
         deadline = time.monotonic() + CLOSE_S
-        while (undecided := sum(lane.undecided for lane in self._lanes)) and time.monotonic() < deadline:
+        while (unfinished := sum(lane.unfinished for lane in self._lanes)) and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
         self._closed = True
         for lane in self._lanes:
             lane.stop()
         await self._producer.close()
-        if undecided:
+        if unfinished:
             raise HardFailure(
-                f"{undecided} messages are not in the journal after {CLOSE_S:g} s",
+                f"{unfinished} messages are not in the journal after {CLOSE_S:g} s",
                 remedy="check that Kafka is up, then send them again",
             )
 
 
 class _Lane:
-    """The records of one partition: those that gather, and the batch that is under way."""
+    """The records of one partition: those that gather, and the batch that is in flight."""
 
     def __init__(self, producer: ResilientProducer, topic: str, partition: int, max_bytes: int) -> None:
-        self.undecided = 0
+        self.unfinished = 0
         self._producer = producer
         self._topic = topic
         self._partition = partition
         self._max_bytes = max_bytes
-        self._full: deque[tuple[Batch, list[Decided]]] = deque()
+        self._full: deque[tuple[Batch, list[OnDone]]] = deque()
         self._batch: Batch | None = None
-        self._told: list[Decided] = []
+        self._waiting: list[OnDone] = []
         """Who waits for the records of the batch."""
         self._running: asyncio.Task[None] | None = None
         self._leaving: asyncio.TimerHandle | None = None
 
-    def add(self, record: Record, decided: Decided, more: bool) -> None:
+    def add(self, record: Record, on_done: OnDone, more: bool) -> None:
         """Let a record leave with others."""
         now_ms = int(time.time() * 1000)
         batch = self._batch
@@ -107,20 +105,24 @@ class _Lane:
             fresh = self._producer.new_batch()
             fresh.append(record, now_ms)
             if fresh.builder.size() > self._max_bytes:
-                failure = OversizeFailure(f"the message is too large for the journal {self._topic}")
-                asyncio.get_running_loop().call_soon(decided, failure)
+                failure = OversizeFailure(
+                    f"the message is too large for the journal {self._topic}",
+                    size=fresh.builder.size(),
+                    limit=self._max_bytes,
+                )
+                asyncio.get_running_loop().call_soon(on_done, failure)
                 return
             if batch is not None:
-                self._full.append((batch, self._told))
-                self._told = []
+                self._full.append((batch, self._waiting))
+                self._waiting = []
             self._batch = fresh
-        self._told.append(decided)
-        self.undecided += 1
+        self._waiting.append(on_done)
+        self.unfinished += 1
         if self._running is None:
             self._leave(more)
 
     def stop(self) -> None:
-        """Give up what is under way."""
+        """Give up what is in flight."""
         if self._running is not None:
             self._running.cancel()
 
@@ -139,17 +141,17 @@ class _Lane:
         """Write batch after batch until nothing waits."""
         while True:
             if self._full:
-                batch, told = self._full.popleft()
+                batch, waiting = self._full.popleft()
             elif self._batch is not None:
-                batch, told = self._batch, self._told
-                self._batch, self._told = None, []
+                batch, waiting = self._batch, self._waiting
+                self._batch, self._waiting = None, []
             else:
                 break
             failure = await self._producer.write(batch, self._partition)
-            self.undecided -= len(told)
-            for decided in told:
+            self.unfinished -= len(waiting)
+            for on_done in waiting:
                 try:
-                    decided(failure)
+                    on_done(failure)
                 except Exception:  # the others wait, too
                     log.exception("journal %s: one that waited for a message has failed", self._topic)
         self._running = None

@@ -138,7 +138,9 @@ def _partition_asked_for(entry: Entry) -> int | None:
 def _check_size(plan: RoutingPlan, topic: str, record: Record) -> None:
     limit = plan.max_message_bytes.get(topic)
     if limit is not None and (size := record_size(record)) > limit:
-        raise OversizeFailure(f"the record has up to {size} bytes, and {topic} takes {limit}")
+        raise OversizeFailure(
+            f"the record has up to {size} bytes, and {topic} takes {limit}", size=size, limit=limit
+        )
 
 
 def _marks(plan: RoutingPlan, stable_id: str, route: Route | None) -> layout.KafkaHeaders:

@@ -51,6 +51,7 @@ _BROKER_XML = """\
         <default-queue-routing-type>ANYCAST</default-queue-routing-type>
         <auto-delete-queues>false</auto-delete-queues>
         <auto-delete-addresses>false</auto-delete-addresses>
+{addresses}
       </address-setting>
     </address-settings>
 {more}
@@ -62,12 +63,14 @@ _BROKER_XML = """\
 class Artemis:
     """One broker in one folder.
 
-    ``acceptors`` and ``more`` are more of Artemis' own configuration: elements of ``acceptors`` and ``core``.
+    ``acceptors``, ``addresses`` and ``more`` are more of Artemis' own configuration: elements of
+    ``acceptors``, of the ``address-setting`` for all addresses, and of ``core``.
     """
 
-    def __init__(self, folder: Path, *, acceptors: str = "", more: str = "") -> None:
+    def __init__(self, folder: Path, *, acceptors: str = "", addresses: str = "", more: str = "") -> None:
         self._folder = folder.absolute()
         self._acceptors = acceptors
+        self._addresses = addresses
         self._more = more
         self._port: int | None = None
         self._server: Guarded | None = None
@@ -104,7 +107,13 @@ class Artemis:
         settings = self._folder / "etc" / "broker.xml"
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text(
-            _BROKER_XML.format(host=HOST, port=self._port, acceptors=self._acceptors, more=self._more)
+            _BROKER_XML.format(
+                host=HOST,
+                port=self._port,
+                acceptors=self._acceptors,
+                addresses=self._addresses,
+                more=self._more,
+            )
         )
         log = self._folder / "artemis.log"
         self._server = Guarded(command, folder=self._folder, output=log)

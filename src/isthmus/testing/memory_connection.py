@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from isthmus.edges.mq import reasons
 from isthmus.edges.mq.descriptor import MQPER_PERSISTENT, MQPRI_PRIORITY_AS_Q_DEF, Mqmd, MqMessage
-from isthmus.edges.mq.port import MqError, Target
+from isthmus.edges.mq.port import Target
 from isthmus.testing.memory_queue import GroupCursor, MemoryQueue, Stored, expiry_time
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class MemoryConnection:
             self._check("MQOPEN")
             opened = manager._queue(queue, "MQOPEN")
             if "get" in opened.denied:
-                raise MqError(reasons.NOT_AUTHORIZED, f"MQOPEN {queue}")
+                raise reasons.mq_error(reasons.NOT_AUTHORIZED, f"MQOPEN {queue}")
             if opened.model:
                 opened = MemoryQueue(name=f"AMQ.{next(manager._numbers):016X}", temporary=True)
                 manager._queues[opened.name] = opened
@@ -104,11 +104,11 @@ class MemoryConnection:
         with manager._lock:
             self._check("MQSUB")
             if not topic:
-                raise MqError(reasons.TOPIC_STRING_ERROR, "MQSUB")
+                raise reasons.mq_error(reasons.TOPIC_STRING_ERROR, "MQSUB")
             for each in manager._subscriptions:
                 if durable_name is not None and each.durable_name == durable_name:
                     if each.reader is not None:
-                        raise MqError(reasons.SUBSCRIPTION_IN_USE, f"MQSUB {durable_name}")
+                        raise reasons.mq_error(reasons.SUBSCRIPTION_IN_USE, f"MQSUB {durable_name}")
                     break
             else:
                 queue = MemoryQueue(name=f"SYSTEM.MANAGED.{next(manager._numbers):016X}")
@@ -124,10 +124,10 @@ class MemoryConnection:
             self._check("MQPUT")
             queues = manager._targets(target)
             if not message.descriptor.Priority >= MQPRI_PRIORITY_AS_Q_DEF:
-                raise MqError(PRIORITY_ERROR, f"MQPUT {target}")
+                raise reasons.mq_error(PRIORITY_ERROR, f"MQPUT {target}")
             for name in message.properties:
                 if not _PROPERTY_NAME.fullmatch(name) or name.startswith(("JMS", "usr.JMS")):
-                    raise MqError(reasons.PROPERTY_NAME_ERROR, f"MQSETMP {name}")
+                    raise reasons.mq_error(reasons.PROPERTY_NAME_ERROR, f"MQSETMP {name}")
             for queue in queues:
                 _check_room(queue, message, target)
             descriptor = manager._complete(message.descriptor, queues[0] if queues else None)
@@ -154,7 +154,7 @@ class MemoryConnection:
                 if reason != reasons.BACKED_OUT:
                     manager._drop(self)
                 manager._changed.notify_all()
-                raise MqError(reason, "MQCMIT")
+                raise reasons.mq_error(reason, "MQCMIT")
             self._unit.do()
             manager._changed.notify_all()
 
@@ -173,20 +173,20 @@ class MemoryConnection:
 
     def _check(self, call: str) -> None:
         if not self._open:
-            raise MqError(reasons.CONNECTION_BROKEN, call)
+            raise reasons.mq_error(reasons.CONNECTION_BROKEN, call)
 
 
 def _check_room(queue: MemoryQueue, message: MqMessage, target: Target) -> None:
     if "put" in queue.denied:
-        raise MqError(reasons.NOT_AUTHORIZED, f"MQOPEN {target}")
+        raise reasons.mq_error(reasons.NOT_AUTHORIZED, f"MQOPEN {target}")
     if queue.put_inhibited:
-        raise MqError(reasons.PUT_INHIBITED, f"MQPUT {target}")
+        raise reasons.mq_error(reasons.PUT_INHIBITED, f"MQPUT {target}")
     if queue.temporary and message.descriptor.Persistence == MQPER_PERSISTENT:
-        raise MqError(reasons.PERSISTENT_NOT_ALLOWED, f"MQPUT {target}")
+        raise reasons.mq_error(reasons.PERSISTENT_NOT_ALLOWED, f"MQPUT {target}")
     if len(message.body) > queue.max_message_bytes:
-        raise MqError(reasons.MSG_TOO_BIG_FOR_Q, f"MQPUT {target}")
+        raise reasons.mq_error(reasons.MSG_TOO_BIG_FOR_Q, f"MQPUT {target}")
     if queue.depth >= queue.max_depth:
-        raise MqError(reasons.Q_FULL, f"MQPUT {target}")
+        raise reasons.mq_error(reasons.Q_FULL, f"MQPUT {target}")
 
 
 class MemorySource:
@@ -228,9 +228,9 @@ class MemorySource:
             while True:
                 self._connection._check("MQGET")
                 if self._closed:
-                    raise MqError(reasons.HOBJ_ERROR, "MQGET")
+                    raise reasons.mq_error(reasons.HOBJ_ERROR, "MQGET")
                 if self._queue.get_inhibited:
-                    raise MqError(reasons.GET_INHIBITED, f"MQGET {self.name}")
+                    raise reasons.mq_error(reasons.GET_INHIBITED, f"MQGET {self.name}")
                 before = None if self._cursor is None else replace(self._cursor)
                 stored = self._queue.take(manager._clock(), self._cursor)
                 if stored is not None:

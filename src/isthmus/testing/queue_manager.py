@@ -26,7 +26,7 @@ from isthmus.edges.mq.descriptor import (
     UTF8_CCSID,
     Mqmd,
 )
-from isthmus.edges.mq.port import MqError, Target, TopicTarget
+from isthmus.edges.mq.port import Target, TopicTarget
 from isthmus.testing.memory_connection import MemoryConnection, Subscription
 from isthmus.testing.memory_queue import MAX_PRIORITY, MemoryQueue, topic_matches
 
@@ -82,7 +82,7 @@ class MemoryQueueManager:
         """A new connection."""
         with self._lock:
             if not self._running:
-                raise MqError(reasons.Q_MGR_NOT_AVAILABLE, "MQCONNX")
+                raise reasons.mq_error(reasons.Q_MGR_NOT_AVAILABLE, "MQCONNX")
             connection = MemoryConnection(self)
             self._connections.append(connection)
             return connection
@@ -132,16 +132,16 @@ class MemoryQueueManager:
         if queue is None and self._define_on_demand:
             return self.define_queue(name)
         if queue is None:
-            raise MqError(reasons.UNKNOWN_OBJECT_NAME, f"{call} {name}")
+            raise reasons.mq_error(reasons.UNKNOWN_OBJECT_NAME, f"{call} {name}")
         return queue
 
     def _targets(self, target: Target) -> list[MemoryQueue]:
         if isinstance(target, TopicTarget):
             if not target.topic or "#" in target.topic.split("/") or "+" in target.topic.split("/"):
-                raise MqError(reasons.TOPIC_STRING_ERROR, f"MQPUT {target}")
+                raise reasons.mq_error(reasons.TOPIC_STRING_ERROR, f"MQPUT {target}")
             return [each.queue for each in self._subscriptions if topic_matches(each.topic, target.topic)]
         if target.queue_manager not in ("", self.name):
-            raise MqError(UNKNOWN_REMOTE_Q_MGR, f"MQPUT {target}")
+            raise reasons.mq_error(UNKNOWN_REMOTE_Q_MGR, f"MQPUT {target}")
         return [self._queue(target.queue, "MQPUT")]
 
     def _complete(self, descriptor: Mqmd, queue: MemoryQueue | None) -> Mqmd:

@@ -1,4 +1,4 @@
-"""From letters to queues and topic strings: committed before they count, the same however often they come."""
+"""Messages reach queues and topic strings: committed before they count, the same however often they go."""
 
 from __future__ import annotations
 
@@ -11,12 +11,20 @@ import pytest
 from tests.support.mq.backends import Backend
 
 from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, PropertyType
-from isthmus.edges.contract import OutboundMessage, Unreachable
+from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.mq import reasons
 from isthmus.edges.mq.delivery import MqDelivery, body_form, bridge_form, msg_id
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage, Property
-from isthmus.edges.mq.port import Connection, PutRefused, QueueTarget, Source
-from isthmus.errors import DecodeError, EncodeError, HardFailure, OversizeFailure, SoftFailure
+from isthmus.edges.mq.port import Connection, QueueTarget, Source
+from isthmus.errors import (
+    DecodeError,
+    EncodeError,
+    HardFailure,
+    OversizeFailure,
+    RefusedFailure,
+    SoftFailure,
+    Unreachable,
+)
 from isthmus.journal import layout
 from isthmus.journal.layout import Record
 from isthmus.message import Header, HeaderType
@@ -24,18 +32,18 @@ from isthmus.message import Header, HeaderType
 Connect = Callable[[], Connection]
 
 
-def letter(destination: str, value: bytes | None, id: str = "j:0:1", **headers: Header) -> OutboundMessage:
+def outbound(destination: str, value: bytes | None, id: str = "j:0:1", **headers: Header) -> OutboundMessage:
     return OutboundMessage(id, destination, Record(None, value, layout.encode_headers(headers)))
 
 
 def deliver(
-    backend: Backend, *letters: OutboundMessage, times: int = 1, **options: Any
+    backend: Backend, *messages: OutboundMessage, times: int = 1, **options: Any
 ) -> Sequence[SoftFailure | None]:
     async def run() -> Sequence[SoftFailure | None]:
         delivery = MqDelivery(backend.queue_manager, max_backoff_s=0.2, **options)
         try:
             for _ in range(times):
-                answers = await delivery.deliver(letters)
+                answers = await delivery.deliver(messages)
             return answers
         finally:
             await delivery.close()
@@ -71,10 +79,10 @@ class Map:
         return None
 
 
-def test_letters_are_put_in_order_with_their_headers(backend: Backend, connect: Connect) -> None:
+def test_messages_are_put_in_order_with_their_headers(backend: Backend, connect: Connect) -> None:
     queue = backend.queue(1)
-    letters = [
-        letter(
+    messages = [
+        outbound(
             queue,
             b"%d" % number,
             id=f"j:0:{number}",
@@ -84,19 +92,19 @@ def test_letters_are_put_in_order_with_their_headers(backend: Backend, connect: 
         )
         for number in range(1200)
     ]
-    assert deliver(backend, *letters) == [None] * 1200
-    messages = got(connect, queue)
-    assert [message.body for message in messages] == [each.record.value for each in letters]
-    first = messages[0]
+    assert deliver(backend, *messages) == [None] * 1200
+    found = got(connect, queue)
+    assert [message.body for message in found] == [each.record.value for each in messages]
+    first = found[0]
     assert first.descriptor.CorrelId == b"c-1"
     assert (first.descriptor.Format, first.descriptor.CodedCharSetId) == ("MQSTR", 1208)
     assert (first.descriptor.Priority, first.descriptor.Persistence) == (4, 1)
     assert first.properties["amount"] == Property(PropertyType.INT16, 42)
 
 
-def test_a_letter_that_comes_twice_has_the_same_ids_twice(backend: Backend, connect: Connect) -> None:
+def test_a_message_that_comes_twice_has_the_same_ids_twice(backend: Backend, connect: Connect) -> None:
     queue = backend.queue(1)
-    deliver(backend, letter(queue, b"x", id="j:0:7"), times=2)
+    deliver(backend, outbound(queue, b"x", id="j:0:7"), times=2)
     first, second = got(connect, queue)
     assert first.descriptor.MsgId == second.descriptor.MsgId == msg_id("j:0:7").rstrip(b"\0")
     assert first.properties["isthmus_id"] == Property(PropertyType.STRING, "j:0:7")
@@ -104,27 +112,27 @@ def test_a_letter_that_comes_twice_has_the_same_ids_twice(backend: Backend, conn
 
 def test_a_message_of_mq_s_keeps_its_own_id(backend: Backend, connect: Connect) -> None:
     queue = backend.queue(1)
-    deliver(backend, letter(queue, b"x", MessageId=Header("ID:" + "0a" * 24)))
+    deliver(backend, outbound(queue, b"x", MessageId=Header("ID:" + "0a" * 24)))
     assert got(connect, queue)[0].descriptor.MsgId == b"\n" * 24
 
 
 def test_a_tombstone_is_an_empty_message(backend: Backend, connect: Connect) -> None:
     queue = backend.queue(1)
-    deliver(backend, letter(queue, None))
+    deliver(backend, outbound(queue, None))
     assert [message.body for message in got(connect, queue)] == [b""]
 
 
-def test_letters_are_published_to_topic_strings(backend: Backend, connect: Connect) -> None:
+def test_messages_are_published_to_topic_strings(backend: Backend, connect: Connect) -> None:
     connection = connect()
     source = connection.subscribe("isthmus/delivery")
-    assert deliver(backend, letter("topic://isthmus/delivery", b"x")) == [None]
+    assert deliver(backend, outbound("topic://isthmus/delivery", b"x")) == [None]
     assert [message.body for message in drain(connection, source)] == [b"x"]
 
 
 def test_a_temporary_queue_is_given_what_it_can_take(backend: Backend, connect: Connect) -> None:
     connection = connect()
     source = connection.open_queue(backend.model_queue())
-    assert deliver(backend, letter(source.name, b"answer")) == [None]
+    assert deliver(backend, outbound(source.name, b"answer")) == [None]
     (message,) = drain(connection, source)
     assert (message.body, message.descriptor.Persistence) == (b"answer", 0)
 
@@ -132,24 +140,24 @@ def test_a_temporary_queue_is_given_what_it_can_take(backend: Backend, connect: 
 def test_the_queue_manager_of_a_destination_counts(backend: Backend, connect: Connect) -> None:
     queue = backend.queue(1)
     name = connect().queue_manager
-    answers = deliver(backend, letter(f"{queue}@{name}", b"x"), letter(f"{queue}@NOBODY", b"y"))
+    answers = deliver(backend, outbound(f"{queue}@{name}", b"x"), outbound(f"{queue}@NOBODY", b"y"))
     assert answers[0] is None
-    assert isinstance(answers[1], PutRefused)
+    assert isinstance(answers[1], RefusedFailure)
     assert [message.body for message in got(connect, queue)] == [b"x"]
 
 
 def test_what_mq_refuses_does_not_hold_up_the_others(backend: Backend, connect: Connect) -> None:
     queue = backend.queue(1, max_message_bytes=10)
-    letters = [
-        letter(queue, b"1"),
-        letter("NO.SUCH.QUEUE", b"2"),
-        letter(queue, b"3" * 11),
-        letter(queue, b"4", Priority=Header("high")),
-        letter(queue, b"5"),
+    messages = [
+        outbound(queue, b"1"),
+        outbound("NO.SUCH.QUEUE", b"2"),
+        outbound(queue, b"3" * 11),
+        outbound(queue, b"4", Priority=Header("high")),
+        outbound(queue, b"5"),
     ]
-    answers = deliver(backend, *letters)
+    answers = deliver(backend, *messages)
     assert [type(answer) for answer in answers] == [
-        *(type(None), PutRefused, OversizeFailure, EncodeError, type(None))
+        *(type(None), RefusedFailure, OversizeFailure, EncodeError, type(None))
     ]
     assert "2085" in str(answers[1])
     assert [message.body for message in got(connect, queue)] == [b"1", b"5"]
@@ -159,27 +167,26 @@ def test_a_full_queue_is_a_matter_of_time_and_nothing_is_put_by_halves(
     backend: Backend, connect: Connect
 ) -> None:
     queue = backend.queue(1, max_depth=2)
-    letters = [letter(queue, b"%d" % number) for number in range(3)]
+    messages = [outbound(queue, b"%d" % number) for number in range(3)]
     with pytest.raises(Unreachable, match="2053"):
-        deliver(backend, *letters)
+        deliver(backend, *messages)
     assert got(connect, queue) == []
-    assert deliver(backend, *letters[:2]) == [None, None]
+    assert deliver(backend, *messages[:2]) == [None, None]
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_a_commit_that_breaks_brings_the_letters_again(
+def test_a_commit_that_breaks_has_the_messages_put_again(
     backend: Backend, connect: Connect, after: bool
 ) -> None:
     queue = backend.queue(1)
 
     async def run() -> None:
         delivery = MqDelivery(backend.queue_manager, max_backoff_s=0.2)
-        letters = [letter(queue, b"%d" % number, id=f"j:0:{number}") for number in range(3)]
+        messages = [outbound(queue, b"%d" % number, id=f"j:0:{number}") for number in range(3)]
         backend.fail_next_commit(reasons.CONNECTION_BROKEN, after=after)
         with pytest.raises(Unreachable):
-            await delivery.deliver(letters)
-        assert await delivery.deliver(letters) == [None] * 3
-        assert delivery.traffic.messages == 3
+            await delivery.deliver(messages)
+        assert await delivery.deliver(messages) == [None] * 3
         counts = delivery.client.counts
         assert (counts.connects, counts.disconnects, counts.reconnects) == (2, 1, 1)
         await delivery.close()
@@ -190,7 +197,7 @@ def test_a_commit_that_breaks_brings_the_letters_again(
     assert len({message.descriptor.MsgId for message in messages}) == 3
 
 
-def test_a_queue_manager_that_is_away_is_told_of_once(
+def test_a_queue_manager_that_is_unavailable_is_told_of_once(
     backend: Backend, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = backend.queue(1)
@@ -198,13 +205,13 @@ def test_a_queue_manager_that_is_away_is_told_of_once(
 
     async def run() -> None:
         delivery = MqDelivery(backend.queue_manager, max_backoff_s=0.2)
-        assert await delivery.deliver([letter(queue, b"1")]) == [None]
+        assert await delivery.deliver([outbound(queue, b"1")]) == [None]
         backend.stop()
         for _ in range(4):
             with pytest.raises(Unreachable):
-                await delivery.deliver([letter(queue, b"2")])
+                await delivery.deliver([outbound(queue, b"2")])
         backend.start()
-        assert await delivery.deliver([letter(queue, b"3")]) == [None]
+        assert await delivery.deliver([outbound(queue, b"3")]) == [None]
         await delivery.close()
 
     asyncio.run(run())
@@ -214,7 +221,7 @@ def test_a_queue_manager_that_is_away_is_told_of_once(
 def test_body_form_puts_the_body_and_nothing_else(backend: Backend, connect: Connect) -> None:
     queue = backend.queue(1)
     headers = {"amount": Header.of(1), "CorrelationId": Header("c"), "Priority": Header.of(9)}
-    deliver(backend, letter(queue, b"x", **headers), forms={queue: body_form})
+    deliver(backend, outbound(queue, b"x", **headers), forms={queue: body_form})
     (message,) = got(connect, queue)
     assert (message.body, dict(message.properties)) == (b"x", {})
     descriptor = message.descriptor
@@ -230,7 +237,7 @@ def test_bridge_form_puts_what_a_nats_client_wrote(backend: Backend, connect: Co
         ),
     )
     bridge.set_property("count", 3, PropertyType.INT8)
-    deliver(backend, letter(queue, bridge.encode()), forms={queue: bridge_form})
+    deliver(backend, outbound(queue, bridge.encode()), forms={queue: bridge_form})
     (message,) = got(connect, queue)
     assert message.body == b"body"
     assert dict(message.properties) == {"count": Property(PropertyType.INT8, 3)}
@@ -240,12 +247,12 @@ def test_bridge_form_puts_what_a_nats_client_wrote(backend: Backend, connect: Co
     assert descriptor.PutDate != "19700101"
 
 
-def test_a_letter_that_is_no_bridge_message_is_a_soft_failure(backend: Backend, connect: Connect) -> None:
+def test_a_message_that_is_no_bridge_message_is_a_soft_failure(backend: Backend, connect: Connect) -> None:
     queue = backend.queue(1)
     answers = deliver(
         backend,
-        letter(queue, b"\xc1"),
-        letter(queue, BridgeMessage(b"x").encode()),
+        outbound(queue, b"\xc1"),
+        outbound(queue, BridgeMessage(b"x").encode()),
         forms={queue: bridge_form},
     )
     assert isinstance(answers[0], DecodeError)
@@ -260,7 +267,7 @@ def test_a_reply_subject_becomes_the_queue_that_the_map_has_for_it(
     forms = {"bridge": {queue: bridge_form}, "body": {queue: body_form}}.get(form)
     deliver(
         backend,
-        letter(queue, BridgeMessage(b"x").encode(), ReplyTo=Header("answers")),
+        outbound(queue, BridgeMessage(b"x").encode(), ReplyTo=Header("answers")),
         forms=forms,
         replies=replies,
     )
@@ -278,7 +285,7 @@ def test_a_subject_comes_before_a_channel(
     place = backend.queue(1)
     bridge = BridgeMessage(b"x", BridgeHeader(reply_to_channel="channel"))
     headers = {"ReplyTo": Header(subject)} if subject else {}
-    deliver(backend, letter(place, bridge.encode(), **headers), forms={place: bridge_form}, replies=Map())
+    deliver(backend, outbound(place, bridge.encode(), **headers), forms={place: bridge_form}, replies=Map())
     assert got(connect, place)[0].descriptor.ReplyToQ == queue
 
 
@@ -290,7 +297,7 @@ def test_a_refusal_to_connect_is_a_hard_failure_with_a_remedy(stand_in: Any) -> 
     async def run() -> None:
         delivery = MqDelivery(IbmQueueManager(options))
         with pytest.raises(HardFailure, match="2058") as raised:
-            await delivery.deliver([letter("Q", b"x")])
+            await delivery.deliver([outbound("Q", b"x")])
         assert raised.value.remedy
         await delivery.close()
 
@@ -311,7 +318,7 @@ def test_an_mq_message_goes_round_through_the_bridge_unchanged(backend: Backend,
     connection.commit()
     (first,) = got(connect, queue)
     message = to_message(first, address=queue, session="s", received_ms=0)
-    deliver(backend, letter(queue, message.value, **message.headers))
+    deliver(backend, outbound(queue, message.value, **message.headers))
     (second,) = got(connect, queue)
     changed = {"PutDate", "PutTime"}
     for name in Mqmd.__dataclass_fields__:

@@ -82,8 +82,8 @@ def test_every_answer_reaches_the_inbox_that_asked(backend: Backend, connect: Co
         for number in range(REQUESTS):
             headers = layout.encode_headers({"ReplyTo": Header(f"_INBOX.{number}")})
             value = BridgeMessage(b"request %d" % number).encode()
-            letter = OutboundMessage(f"j:0:{number}", requests, Record(None, value, headers))
-            assert await delivery.deliver([letter]) == [None]
+            message = OutboundMessage(f"j:0:{number}", requests, Record(None, value, headers))
+            assert await delivery.deliver([message]) == [None]
             await eventually(lambda number=number: len(journal.entries) > number)  # type: ignore[misc]
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -85,13 +85,13 @@ def test_every_acknowledged_message_of_a_stream_reaches_the_journal(
     assert acknowledged <= {int(record.value() or b"") for record in read_topic(kafka, topic)}
 
 
-def test_every_letter_of_an_outbox_is_in_its_stream_once(nats_url: str, broker: EmbeddedKafka) -> None:
+def test_every_message_of_an_outbox_is_in_its_stream_once(nats_url: str, broker: EmbeddedKafka) -> None:
     kafka, topic, stream = Kafka(broker.bootstrap_servers), unique("outbox"), unique("load")
     create_topics(kafka, [topic], 3)
     acknowledged: set[int] = set()
 
-    async def nobody(letter: OutboundMessage, failure: SoftFailure) -> None:
-        raise AssertionError(f"{letter} is a dead letter: {failure}")
+    async def nobody(message: OutboundMessage, failure: SoftFailure) -> None:
+        raise AssertionError(f"{message} is a dead letter: {failure}")
 
     async def post(producer: Producer) -> None:
         for number in count():

@@ -5,7 +5,7 @@ import asyncio
 from nats.aio.msg import Msg
 from tests.support.asynchronous import eventually, running
 from tests.support.journals import DeadLetterBox, MemoryJournal
-from tests.support.nats.peers import bridge, letter, peer, unique
+from tests.support.nats.peers import bridge, outbound, peer, unique
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.edges.nats.delivery import INBOX, NatsDelivery
@@ -28,7 +28,7 @@ def test_a_nats_request_is_answered_through_the_journal_and_the_outbox(nats_url:
                 # A responder copies ReplyTo into Destination, and keeps the correlation.
                 inbox = journal.messages[0].headers["ReplyTo"].text
                 assert inbox.startswith("_INBOX.")
-                answer = letter(INBOX, b"answer", Destination=Header(inbox), CorrelationId=Header("c-1"))
+                answer = outbound(INBOX, b"answer", Destination=Header(inbox), CorrelationId=Header("c-1"))
                 assert await NatsDelivery(client).deliver([answer]) == [None]
                 reply = await asked
         assert reply.data == b"answer"
@@ -38,7 +38,7 @@ def test_a_nats_request_is_answered_through_the_journal_and_the_outbox(nats_url:
     asyncio.run(scenario())
 
 
-def test_a_letter_with_reply_to_is_answered_by_a_nats_responder(nats_url: str) -> None:
+def test_a_message_with_reply_to_is_answered_by_a_nats_responder(nats_url: str) -> None:
     async def scenario() -> None:
         service, answers, journal = unique("service"), unique("answers"), MemoryJournal()
         async with bridge(nats_url) as client, peer(nats_url) as responder:
@@ -54,7 +54,7 @@ def test_a_letter_with_reply_to_is_answered_by_a_nats_responder(nats_url: str) -
             async with running(intake):
                 await intake.ready.wait()
                 await client.live.flush()
-                await NatsDelivery(client).deliver([letter(service, b"question", ReplyTo=Header(answers))])
+                await NatsDelivery(client).deliver([outbound(service, b"question", ReplyTo=Header(answers))])
                 await eventually(lambda: journal.messages)
         assert journal.bodies == [b"QUESTION"]
 
@@ -64,7 +64,7 @@ def test_a_letter_with_reply_to_is_answered_by_a_nats_responder(nats_url: str) -
 def test_an_answer_goes_to_inboxes_only(nats_url: str) -> None:
     async def scenario() -> None:
         async with bridge(nats_url) as client:
-            [answer] = await NatsDelivery(client).deliver([letter(INBOX, Destination=Header("orders"))])
+            [answer] = await NatsDelivery(client).deliver([outbound(INBOX, Destination=Header("orders"))])
         assert answer is not None
         assert answer.code == "conversion"
 

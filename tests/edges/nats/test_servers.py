@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.support.asynchronous import eventually, running
 from tests.support.journals import DeadLetterBox, MemoryJournal
-from tests.support.nats.peers import bridge, letter, peer
+from tests.support.nats.peers import bridge, outbound, peer
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.edges.nats.delivery import NatsDelivery
@@ -61,7 +61,7 @@ def test_when_a_server_of_a_cluster_goes_down_the_bridge_goes_on_at_the_other(tm
                 await client.live.flush()
                 await other.publish("orders", b"an order")
                 await eventually(lambda: journal.bodies == [b"an order"])
-                assert await NatsDelivery(client).deliver([letter("shipped", b"a parcel")]) == [None]
+                assert await NatsDelivery(client).deliver([outbound("shipped", b"a parcel")]) == [None]
                 assert (await shipped.next_msg(5)).data == b"a parcel"
             assert client.counts.disconnects == 1
 

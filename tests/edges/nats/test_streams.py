@@ -13,7 +13,7 @@ from tests.support.nats.peers import bridge, peer, unique
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.config.model.nats_values import Start
 from isthmus.edges.nats.client import NatsClient
-from isthmus.edges.nats.intake import StreamIntake, place_of
+from isthmus.edges.nats.intake import StreamIntake, stream_position
 from isthmus.errors import HardFailure
 
 
@@ -121,7 +121,7 @@ def test_messages_that_wait_for_the_journal_are_not_sent_again(nats_url: str) ->
     asyncio.run(scenario())
 
 
-def test_after_a_crash_what_was_not_acknowledged_comes_again(nats_url: str) -> None:
+def test_after_a_crash_what_was_not_acknowledged_is_redelivered(nats_url: str) -> None:
     async def scenario() -> None:
         broken, journal = MemoryJournal(), MemoryJournal()
         broken.refuse = refusing(HardFailure("no Kafka", remedy="start it"))
@@ -245,5 +245,5 @@ def test_a_consumer_of_another_kind_is_refused(nats_url: str) -> None:
 @pytest.mark.parametrize(
     "subject", ["$JS.ACK.orders.c.3.42.7.1700000000.0", "$JS.ACK._.hash.orders.c.3.42.7.1700000000.0.tail"]
 )
-def test_the_place_of_a_message_is_in_the_subject_of_its_acknowledgement(subject: str) -> None:
-    assert place_of(subject) == ("orders", 42, 3)
+def test_the_position_of_a_message_is_in_the_subject_of_its_acknowledgement(subject: str) -> None:
+    assert stream_position(subject) == ("orders", 42, 3)

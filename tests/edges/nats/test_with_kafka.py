@@ -28,8 +28,8 @@ from isthmus.kafka.options import Kafka
 COUNT = 6000
 
 
-async def nobody(letter: OutboundMessage, failure: SoftFailure) -> None:
-    raise AssertionError(f"{letter} is a dead letter: {failure}")
+async def nobody(message: OutboundMessage, failure: SoftFailure) -> None:
+    raise AssertionError(f"{message} is a dead letter: {failure}")
 
 
 async def fill(sender: Client, stream: str) -> None:
@@ -132,7 +132,7 @@ def test_an_outbox_reaches_its_stream_once_while_nats_restarts(kafka_servers: st
 
 
 @pytest.mark.parametrize("amount", [1, 250])
-def test_a_letter_is_delivered_soon_after_it_was_posted(
+def test_a_message_is_delivered_soon_after_it_was_posted(
     nats_url: str, kafka_servers: str, amount: int
 ) -> None:
     kafka, topic, subject = Kafka(kafka_servers), f"outbox-{uuid.uuid4().hex[:8]}", unique("soon")

@@ -1,4 +1,4 @@
-"""The AMQP server on a loop of its own, for clients that block; its journal is in memory and can be held."""
+"""The AMQP server on a loop of its own, for clients that block; and a journal in memory that can be held."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from tests.support.journals import MemoryJournal
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
 from isthmus.edges.amqp.server.addresses import AddressBook
-from isthmus.edges.amqp.server.contract import BatchJournal, OutgoingLinks
+from isthmus.edges.amqp.server.contract import OutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users
+from isthmus.edges.contract import Journal
 
 T = TypeVar("T")
 
@@ -39,12 +40,13 @@ class Door:
     def __init__(
         self,
         *,
-        journal: BatchJournal | Callable[[], Awaitable[BatchJournal]] | None = None,
+        journal: Journal | Callable[[], Awaitable[Journal]] | None = None,
         addresses: AddressBook | None = None,
         amqps: AmqpsSettings | None = None,
         users: Users | None = None,
         outgoing_links: OutgoingLinks | None = None,
         max_message_size: int = 1_000_000,
+        link_close_s: float = 5.0,
         **settings: Any,
     ) -> None:
         self.memory = MemoryJournal()
@@ -57,6 +59,7 @@ class Door:
             "users": users,
             "outgoing_links": outgoing_links,
             "max_message_size": max_message_size,
+            "link_close_s": link_close_s,
         }
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="door")

@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 
 from tests.support.polling import PATIENCE_S
 
-from isthmus.codecs.amqp import AmqpMessage, AmqpValue, MessageProperties
+from isthmus.codecs.amqp import AmqpMessage, AmqpValue, MessageProperties, Reader, UInt, encode_value
 from isthmus.edges.amqp.protocol import (
     Connection,
     Delivery,
@@ -22,10 +22,13 @@ from isthmus.edges.amqp.protocol import (
     SaslClient,
     Sender,
 )
-from isthmus.edges.amqp.protocol.composite import Composite
+from isthmus.edges.amqp.protocol.composite import Composite, interpret
+from isthmus.edges.amqp.protocol.frames import AMQP_HEADER, encode_frame, wrap
+from isthmus.edges.amqp.protocol.performatives import Begin, Transfer
 from isthmus.edges.amqp.protocol.terms import Coordinator, Declare, Declared, Discharge, Source, Target
 
 E = TypeVar("E")
+P = TypeVar("P", bound=Composite)
 
 
 class Wire:
@@ -123,6 +126,77 @@ class Wire:
 
     def __exit__(self, *_: object) -> None:
         self.socket.close()
+
+
+class RawWire:
+    """Frames by hand on a blocking socket, any number at once, and the performatives that come back."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self._rest = b""
+        self.answers: list[Composite] = []
+        self.lost = False
+
+    def open(self) -> Self:
+        """Open a connection and begin a session on channel 0, without waiting for the answers."""
+        begin = Begin(next_outgoing_id=0, incoming_window=1000, outgoing_window=1000)
+        self._socket.sendall(AMQP_HEADER)
+        self.send(Open("raw"), begin)
+        self.until(Begin)
+        return self
+
+    def send(self, *bodies: Composite) -> None:
+        self._socket.sendall(b"".join(encode_frame(0, body) for body in bodies))
+
+    def transfer(self, data: bytes, id: int = 0) -> None:
+        """Send a message on handle 0."""
+        body = Transfer(handle=UInt(0), delivery_id=UInt(id), delivery_tag=id.to_bytes(4))
+        self._socket.sendall(wrap(0, encode_value(body.described()) + data))
+
+    def pump(self) -> None:
+        self._socket.settimeout(0.05)
+        try:
+            data = self._socket.recv(1 << 16)
+        except TimeoutError:
+            return
+        except OSError:
+            data = b""
+        self.lost = self.lost or not data
+        self._rest += data
+        while len(self._rest) >= 8:
+            size = 8 if self._rest.startswith(b"AMQP") else int.from_bytes(self._rest[:4])
+            if len(self._rest) < size:
+                return
+            frame, self._rest = self._rest[:size], self._rest[size:]
+            if size > 8:
+                said = interpret(Reader(frame[8:]).value())
+                assert isinstance(said, Composite)
+                self.answers.append(said)
+
+    def wait(self, condition: Callable[[], object], timeout_s: float = 10) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, f"not in time; there was {self.answers}"
+            assert not self.lost, f"the connection is lost; there was {self.answers}"
+            self.pump()
+
+    def all(self, kind: type[P]) -> list[P]:
+        return [each for each in self.answers if isinstance(each, kind)]
+
+    def until(self, kind: type[P], count: int = 1) -> list[P]:
+        """As many answers of a kind, or more."""
+        self.wait(lambda: len(self.all(kind)) >= count)
+        return self.all(kind)
+
+    def drop(self) -> None:
+        """Be gone without a word."""
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
 
 
 def message(text: str, to: str | None = None) -> bytes:

@@ -46,7 +46,7 @@ def unique(prefix: str) -> str:
     return f"{prefix}-{uuid.uuid4().hex[:8]}"
 
 
-def letter(
+def outbound(
     destination: str, body: bytes | None = b"body", *, id: str = "j:0:1", **headers: Header
 ) -> OutboundMessage:
     return OutboundMessage(id, destination, Record(b"k", body, encode_headers(headers)))

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,10 +14,8 @@ from isthmus.config.model.nats_values import Start
 from isthmus.config.model.plan import TAG, Plan, overlap
 from isthmus.config.model.plan import plan as plan_connectors
 from isthmus.connectors.replies import Replies, replies_of
-from isthmus.edges.journal import TaggedJournal
 from isthmus.edges.mq.port import QueueTarget
 from isthmus.errors import ConfigError
-from isthmus.journal.layout import Entry, Op
 from isthmus.message import Body, BodyKind, Header, Message
 from isthmus.routing.predicate import matches, parse
 
@@ -279,18 +276,6 @@ def test_answers_to_inboxes_have_the_form_of_the_requests() -> None:
         {"c": connector("NATS2Queue", queue="Q", subject="s", excludeheaders="true")}, reply_queue="R"
     )
     assert made.routes[-1].form == "body"
-
-
-def test_a_tagged_journal_marks_every_message() -> None:
-    written: list[Entry] = []
-
-    class Paper:
-        async def write(self, entry: Entry) -> None:
-            written.append(entry)
-
-    message = Message(id="1", address="a", protocol="nats", value=b"", body=Body(BodyKind.TEXT))
-    asyncio.run(TaggedJournal(Paper(), TAG, "eu").write(Entry(Op.ADD, message)))
-    assert written[0].message.headers == {TAG: Header("eu")}
 
 
 def test_what_a_connector_does_not_say_of_mq_is_as_mq_says() -> None:

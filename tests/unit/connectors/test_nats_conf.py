@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isthmus.connectors.nats_conf import ConfSyntaxError, Node, Variable, parse
+from isthmus.connectors.nats_conf import Node, Variable, parse
+from isthmus.errors import ConfSyntaxError
 
 
 def plain(node: Node) -> Any:

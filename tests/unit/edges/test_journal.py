@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.support.journals import write
 
-from isthmus.edges.journal import EdgeJournal
+from isthmus.edges.journal import EdgeJournal, TaggedJournal
 from isthmus.errors import EncodeError, HardFailure, IsthmusError
-from isthmus.journal import layout
-from isthmus.journal.batches import Decided
+from isthmus.journal import OnDone, layout
 from isthmus.journal.layout import Entry, Op, Record
-from isthmus.message import Body, BodyKind, Message
+from isthmus.message import Body, BodyKind, Header, Message
 
 REFUSAL = HardFailure("Kafka refuses", remedy="none")
 
@@ -25,9 +25,9 @@ class FakeWriter:
         self.refuses: IsthmusError | None = None
         self.closed = False
 
-    def add(self, record: Record, session: str, decided: Decided, *, more: bool = False) -> None:
+    def add(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
         self.added.append((record, session, more))
-        asyncio.get_running_loop().call_soon(decided, self.refuses)
+        asyncio.get_running_loop().call_soon(on_done, self.refuses)
 
     async def close(self) -> None:
         self.closed = True
@@ -63,6 +63,17 @@ def test_an_entry_becomes_the_record_of_its_session() -> None:
     run(scenario)
 
 
+def test_a_tagged_journal_adds_its_header_to_entries_and_records() -> None:
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        tagged = TaggedJournal(journal, "Connector", "eu")
+        tagged.put(entry(), lambda _: None)
+        tagged.put_record(layout.encode(entry()), "s", lambda _: None)
+        headers = [layout.decode(record).message.headers for record, _, _ in writer.added]
+        assert headers == [{"Connector": Header("eu")}] * 2
+
+    run(scenario)
+
+
 def test_a_record_goes_on_as_it_is() -> None:
     record = layout.encode(entry())
 
@@ -85,38 +96,16 @@ def test_what_the_journal_cannot_carry_is_told_later() -> None:
     run(scenario)
 
 
-def test_a_write_waits_until_kafka_has_it() -> None:
-    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
-        writing = asyncio.create_task(journal.write(entry()))
-        await asyncio.sleep(0)
-        assert not writing.done()
-        await writing
-        assert len(writer.added) == 1
-
-    run(scenario)
-
-
-def test_a_write_that_is_refused_raises() -> None:
+def test_what_kafka_refuses_is_told() -> None:
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         writer.refuses = REFUSAL
         with pytest.raises(HardFailure, match="Kafka refuses"):
-            await journal.write(entry())
+            await write(journal, entry())
 
     run(scenario)
 
 
-def test_a_write_that_nobody_waits_for_any_more_is_done_all_the_same() -> None:
-    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
-        writing = asyncio.create_task(journal.write(entry()))
-        await asyncio.sleep(0)
-        writing.cancel()
-        await asyncio.sleep(0.01)
-        assert len(writer.added) == 1
-
-    run(scenario)
-
-
-def test_close_lets_go_of_the_writer() -> None:
+def test_close_closes_the_writer() -> None:
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         await journal.close()
 
@@ -126,7 +115,7 @@ def test_close_lets_go_of_the_writer() -> None:
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_message_of_any_protocol_is_journaled_with_what_json_needs(as_json: bool) -> None:
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
-        await journal.write(entry())
+        await write(journal, entry())
 
     record, _, _ = run(scenario, as_json=as_json).added[0]
     assert (layout.JSON_DOCUMENT in dict(record.headers)) == as_json

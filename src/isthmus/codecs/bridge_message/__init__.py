@@ -17,12 +17,11 @@ are a `DecodeError`, found by `BridgeMessage.decode` itself, in time linear in t
 from isthmus.codecs.bridge_message.header import BridgeHeader
 from isthmus.codecs.bridge_message.message import COMPILED, BridgeMessage
 from isthmus.codecs.bridge_message.properties import (
-    NoSuchProperty,
     Property,
     PropertyType,
     PropertyValue,
-    WrongPropertyType,
 )
+from isthmus.errors import NoSuchProperty, WrongPropertyType
 
 __all__ = [
     "COMPILED",

@@ -29,20 +29,18 @@ from isthmus.codecs.bridge_message.properties import (
     INT64,
     STRING,
     TYPES,
-    NoSuchProperty,
     Properties,
     Property,
     PropertyType,
     PropertyValue,
     WireProperty,
-    WrongPropertyType,
     from_canonical,
     handed_out,
     natural_type,
     single_value,
     wire_property,
 )
-from isthmus.errors import EncodeError
+from isthmus.errors import EncodeError, NoSuchProperty, WrongPropertyType
 
 if TYPE_CHECKING:
     Held = Raw | Properties
@@ -160,7 +158,7 @@ class BridgeMessage(
         if wire is None:
             raise NoSuchProperty(name)
         if wire.type != asked:
-            raise WrongPropertyType(name, asked, wire.type)
+            raise WrongPropertyType(name, TYPES[asked], TYPES[wire.type])
         return wire
 
     def _properties(self) -> Properties:

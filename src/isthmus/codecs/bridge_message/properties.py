@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from isthmus.errors import DecodeError, EncodeError, IsthmusError
+from isthmus.errors import DecodeError, EncodeError
 
 
 class PropertyType(IntEnum):
@@ -43,30 +43,6 @@ class Property(msgspec.Struct, frozen=True, gc=False):
 
     type: PropertyType
     value: PropertyValue
-
-
-class PropertyError(IsthmusError):
-    """A property that cannot be had as it was asked for."""
-
-    def __init__(self, name: str, message: str) -> None:
-        super().__init__(message)
-        self.name = name
-
-
-class NoSuchProperty(PropertyError):
-    """The message has no property of that name; one that is null is there."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name, f"there is no property {name!r}")
-
-
-class WrongPropertyType(PropertyError):
-    """The property is there and has another type than it was asked for as."""
-
-    def __init__(self, name: str, asked: int, found: int) -> None:
-        super().__init__(name, f"property {name!r} is {_called(found)}, not {_called(asked)}")
-        self.asked = PropertyType(asked)
-        self.found = PropertyType(found)
 
 
 class WireProperty(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=False):

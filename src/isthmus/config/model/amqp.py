@@ -61,6 +61,12 @@ class AmqpSettings(Section):
         "what a selector on a JMS queue does: `refuse` the receiver, "
         "or `views`, which makes every selector a queue of its own",
     )
+    max_deliveries: Annotated[int, _number(1, 1000)] = setting(
+        "max-deliveries",
+        10,
+        "how often a queue's message is given to applications that roll it back, or lose it, "
+        "before it goes to the dead letters",
+    )
     credit: Annotated[int, _number(1, 100_000)] = setting(
         "credit", 2000, "how many messages a sender may be ahead of the journal, on each link"
     )
@@ -91,7 +97,7 @@ class AmqpSettings(Section):
     max_unsettled_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
         "max-unsettled-bytes",
         64 * 1024 * 1024,
-        "how many bytes of messages a connection may have under way before it is read no further",
+        "how many bytes of messages a connection may have in flight before it is read no further",
     )
     max_total_unsettled_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
         "max-total-unsettled-bytes",

@@ -1,29 +1,26 @@
-"""A connection to a queue manager that is kept: on a thread of its own, made again when it breaks.
+"""One connection to a queue manager that reconnects by itself, on a thread of its own.
 
-MQ's calls block, so that none of them runs on the event loop. While the queue manager is away every call
-waits a little longer than the last one did, with jitter, tries once, and raises `Unreachable`. What is
-logged is that it is away and that it is back, once each.
+MQ's calls block, so none of them runs on the event loop. While the queue manager is unavailable every call
+backs off (see `isthmus.edges.reconnect`), tries once, and raises `Unreachable`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
-from typing import Final, TypeVar
+from dataclasses import fields
+from typing import TypeVar
 
 from isthmus.config.model.mq import MqSettings
-from isthmus.edges.contract import Unreachable
 from isthmus.edges.mq.ibm import ClientOptions, IbmQueueManager
-from isthmus.edges.mq.port import Connection, MqError, Outcome, QueueManager
-from isthmus.errors import HardFailure
+from isthmus.edges.mq.port import Connection, QueueManager
+from isthmus.edges.mq.reasons import Outcome, outcome_of
+from isthmus.edges.reconnect import LONGEST_WAIT_S, Backoff, ConnectionCounts
+from isthmus.errors import HardFailure, MqError, Unreachable
 
 log = logging.getLogger(__name__)
-
-FIRST_WAIT_S: Final = 0.05
 
 Result = TypeVar("Result")
 
@@ -44,46 +41,34 @@ def client_options(settings: MqSettings) -> ClientOptions:
     )
 
 
-@dataclass(slots=True)
-class ConnectionCounts:
-    """What happened to the connection since the start."""
-
-    connects: int = 0
-    disconnects: int = 0
-    reconnects: int = 0
-
-
 class MqClient:
     """One connection, for one user of it. Made when it is first needed; `close` it in the end."""
 
-    def __init__(self, manager: QueueManager, *, name: str, max_backoff_s: float = 10.0) -> None:
+    def __init__(self, manager: QueueManager, *, name: str, max_backoff_s: float = LONGEST_WAIT_S) -> None:
         self.counts = ConnectionCounts()
         self._manager = manager
-        self._name = name
-        self._max_backoff_s = max_backoff_s
+        self._backoff = Backoff(f"{manager.description} ({name})", log=log, longest_wait_s=max_backoff_s)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"mq-{name}")
         self._connection: Connection | None = None
-        self._failed = 0
         self._closed = False
 
     @property
     def connected(self) -> bool:
-        """Whether the last call found the queue manager."""
-        return self._connection is not None and self._failed == 0
+        """Whether the last call reached the queue manager."""
+        return self._connection is not None and not self._backoff.unavailable
 
     @property
-    def away(self) -> bool:
-        """Whether the last call did not find it."""
-        return self._failed > 0
+    def unavailable(self) -> bool:
+        """Whether the last call did not reach it."""
+        return self._backoff.unavailable
 
     async def call(self, work: Callable[[Connection], Result]) -> Result:
         """Do the work on the connection's thread.
 
-        Raises `Unreachable` when the queue manager is away, or cannot do it now: then the unit of work is
-        backed out. Raises `MqError` for a refusal, which leaves the unit of work as it is.
+        Raises `Unreachable` when the queue manager is unavailable, or cannot do it now: then the unit of work
+        is backed out. Raises `MqError` for a refusal, which leaves the unit of work as it is.
         """
-        if self._failed:
-            await asyncio.sleep(self._wait_s())
+        await self._backoff.wait()
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, work)
 
     async def close(self) -> None:
@@ -99,24 +84,24 @@ class MqClient:
                 self._connection = self._connect()
             result = work(self._connection)
         except MqError as error:
-            if error.outcome is Outcome.GONE:
+            if outcome_of(error) is Outcome.GONE:
                 if self._connection is not None:
                     self.counts.disconnects += 1
                 self._disconnect()
-            elif error.outcome is Outcome.LATER:
+            elif outcome_of(error) is Outcome.LATER:
                 self._back_out()
             else:
                 raise
-            self._away(error)
+            self._backoff.failed(error)
             raise Unreachable(f"{self._manager.description}: {error}") from error
-        self._back()
+        self._backoff.succeeded()
         return result
 
     def _connect(self) -> Connection:
         try:
             connection = self._manager.connect()
         except MqError as error:
-            if error.outcome in (Outcome.GONE, Outcome.LATER):
+            if outcome_of(error) in (Outcome.GONE, Outcome.LATER):
                 raise
             raise refused(self._manager, error) from error
         self.counts.connects += 1
@@ -134,20 +119,6 @@ class MqClient:
                 self._connection.backout()
             except MqError:
                 self._disconnect()  # which backs out too
-
-    def _away(self, error: MqError) -> None:
-        if not self._failed:
-            log.warning("%s (%s) is away: %s", self._manager.description, self._name, error)
-        self._failed += 1
-
-    def _back(self) -> None:
-        if self._failed:
-            log.info("%s (%s) is back", self._manager.description, self._name)
-            self._failed = 0
-
-    def _wait_s(self) -> float:
-        longest = min(self._max_backoff_s, FIRST_WAIT_S * 2 ** min(self._failed, 16))
-        return random.uniform(longest / 2, longest)
 
 
 def refused(manager: QueueManager, error: MqError) -> HardFailure:

@@ -1,11 +1,11 @@
-"""Puts letters on queues and publishes them to topic strings.
+"""Puts messages on queues and publishes them to topic strings.
 
-A letter's destination is ``QUEUE``, ``QUEUE@QMGR`` or ``topic://a/b``. Letters are put in units of work, in
-their order; they count as delivered when MQ has committed. When that fails half-way, letters that MQ has may
-be put again: they have the same ``MsgId`` then, which is made of the letter's id unless the message had one
-of its own, so that a receiver can drop what it has seen.
+A message's destination is ``QUEUE``, ``QUEUE@QMGR`` or ``topic://a/b``. Messages are put in units of work, in
+their order; they count as delivered when MQ has committed. When that fails half-way, messages that MQ has may
+be put again: they have the same ``MsgId`` then, which is made of the stable id unless the message had one of
+its own, so that a receiver can drop what it has seen.
 
-A destination has a form: how a letter becomes an MQ message. `headers_form` is what a destination has unless
+A destination has a form: how a record becomes an MQ message. `headers_form` is what a destination has unless
 it is given another.
 """
 
@@ -19,33 +19,31 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from isthmus.codecs.bridge_message import BridgeMessage, Property, PropertyType
-from isthmus.edges.contract import OutboundMessage, Traffic
+from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.mq.bridge import from_bridge
 from isthmus.edges.mq.client import MqClient
 from isthmus.edges.mq.descriptor import MQMT_REQUEST, MQPER_NOT_PERSISTENT
 from isthmus.edges.mq.names import STABLE_ID
 from isthmus.edges.mq.port import (
     Connection,
-    MqError,
     MqMessage,
-    Outcome,
-    PutRefused,
     QueueManager,
     Target,
     parse_target,
 )
-from isthmus.edges.mq.reasons import OVERSIZE, PERSISTENT_NOT_ALLOWED
+from isthmus.edges.mq.reasons import OVERSIZE, PERSISTENT_NOT_ALLOWED, Outcome, outcome_of
 from isthmus.edges.mq.replies import ReplyMap
 from isthmus.edges.mq.translate import from_headers
-from isthmus.errors import OversizeFailure, SoftFailure
+from isthmus.edges.reconnect import LONGEST_WAIT_S
+from isthmus.errors import MqError, OversizeFailure, RefusedFailure, SoftFailure
 from isthmus.journal import layout
 
-UNIT_LETTERS: Final = 500
-"""How many letters are put in one unit of work. A queue manager has a limit (MAXUMSGS), often of 10 000."""
+UNIT_MESSAGES: Final = 500
+"""How many messages are put in one unit of work. A queue manager has a limit (MAXUMSGS), often of 10 000."""
 
 
 class Outgoing(NamedTuple):
-    """What a form makes of a letter: a message, and the places that want an answer, the best first."""
+    """What a form makes of a record: a message, and where its answers may go, the best first."""
 
     message: MqMessage
     reply_to: tuple[str, ...] = ()
@@ -54,29 +52,29 @@ class Outgoing(NamedTuple):
 Form = Callable[[OutboundMessage], Outgoing]
 
 
-def headers_form(letter: OutboundMessage) -> Outgoing:
-    """The letter's headers as MQMD and properties, and its value as the body."""
-    headers = layout.decode_headers(letter.record.headers)
-    message = from_headers(headers, letter.record.value, now_ms=time.time_ns() // 1_000_000)
-    marked = {**message.properties, STABLE_ID: Property(PropertyType.STRING, letter.id)}
-    return Outgoing(replace(message, properties=marked), _reply_to(letter))
+def headers_form(outbound: OutboundMessage) -> Outgoing:
+    """The record's headers as MQMD and properties, and its value as the body."""
+    headers = layout.decode_headers(outbound.record.headers)
+    message = from_headers(headers, outbound.record.value, now_ms=time.time_ns() // 1_000_000)
+    marked = {**message.properties, STABLE_ID: Property(PropertyType.STRING, outbound.id)}
+    return Outgoing(replace(message, properties=marked), _reply_to(outbound))
 
 
-def bridge_form(letter: OutboundMessage) -> Outgoing:
-    """The bridge message that the letter's value is, as NATS clients send it; `DecodeError` if it is none."""
-    bridge = BridgeMessage.decode(letter.record.value or b"")
+def bridge_form(outbound: OutboundMessage) -> Outgoing:
+    """The bridge message that the record's value is, as NATS clients send it; `DecodeError` if it is none."""
+    bridge = BridgeMessage.decode(outbound.record.value or b"")
     channel = bridge.header.reply_to_channel
-    return Outgoing(from_bridge(bridge), _reply_to(letter) + ((channel,) if channel else ()))
+    return Outgoing(from_bridge(bridge), _reply_to(outbound) + ((channel,) if channel else ()))
 
 
-def body_form(letter: OutboundMessage) -> Outgoing:
-    """The letter's value as the body, and nothing else: what ``excludeheaders`` asks for."""
-    return Outgoing(MqMessage(body=letter.record.value or b""), _reply_to(letter))
+def body_form(outbound: OutboundMessage) -> Outgoing:
+    """The record's value as the body, and nothing else: what ``excludeheaders`` asks for."""
+    return Outgoing(MqMessage(body=outbound.record.value or b""), _reply_to(outbound))
 
 
-def msg_id(letter_id: str) -> bytes:
-    """The ``MsgId`` of a letter that has none: always the same one."""
-    return hashlib.sha256(letter_id.encode()).digest()[:24]
+def msg_id(stable_id: str) -> bytes:
+    """The ``MsgId`` of a message that has none: always the same one."""
+    return hashlib.sha256(stable_id.encode()).digest()[:24]
 
 
 class MqDelivery:
@@ -89,39 +87,32 @@ class MqDelivery:
         name: str = "delivery",
         forms: Mapping[str, Form] | None = None,
         replies: ReplyMap | None = None,
-        max_backoff_s: float = 10.0,
+        max_backoff_s: float = LONGEST_WAIT_S,
     ) -> None:
-        """``forms`` says what letters for a destination become, where that is not `headers_form`."""
-        self.traffic = Traffic()
+        """``forms`` says what messages for a destination become, where that is not `headers_form`."""
         self.client = MqClient(manager, name=name, max_backoff_s=max_backoff_s)
         self._forms = forms or {}
         self._replies = replies
 
-    async def deliver(self, letters: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
-        """Put the letters, in order; return when MQ has committed. Raises `Unreachable` while it is away."""
+    async def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
+        """Put the messages, in order; return when MQ has committed."""
         answers: list[SoftFailure | None] = []
-        for start in range(0, len(letters), UNIT_LETTERS):
-            prepared = [self._prepare(letter) for letter in letters[start : start + UNIT_LETTERS]]
+        for start in range(0, len(messages), UNIT_MESSAGES):
+            prepared = [self._prepare(message) for message in messages[start : start + UNIT_MESSAGES]]
             answers += await self.client.call(partial(_put, prepared))
-        for letter, answer in zip(letters, answers, strict=True):
-            if answer is None:
-                self.traffic.messages += 1
-                self.traffic.bytes += len(letter.record.value or b"")
-            else:
-                self.traffic.dead_letters += 1
         return answers
 
     async def close(self) -> None:
-        """Let go of MQ."""
+        """Disconnect."""
         await self.client.close()
 
-    def _prepare(self, letter: OutboundMessage) -> tuple[Target, MqMessage] | SoftFailure:
+    def _prepare(self, outbound: OutboundMessage) -> tuple[Target, MqMessage] | SoftFailure:
         try:
-            message, reply_to = self._forms.get(letter.destination, headers_form)(letter)
+            message, reply_to = self._forms.get(outbound.destination, headers_form)(outbound)
         except SoftFailure as failure:
             return failure
         descriptor = message.descriptor
-        descriptor = replace(descriptor, MsgId=descriptor.MsgId or msg_id(letter.id))
+        descriptor = replace(descriptor, MsgId=descriptor.MsgId or msg_id(outbound.id))
         for wanted in reply_to:
             target = self._replies and self._replies.reply_queue(wanted, msg_id=descriptor.MsgId)
             if target:
@@ -132,7 +123,7 @@ class MqDelivery:
                     MsgType=MQMT_REQUEST,  # what responders look for
                 )
                 break
-        return parse_target(letter.destination), replace(message, descriptor=descriptor)
+        return parse_target(outbound.destination), replace(message, descriptor=descriptor)
 
 
 def _put(
@@ -146,10 +137,10 @@ def _put(
         try:
             _put_one(connection, *each)
         except MqError as error:
-            if error.outcome in (Outcome.GONE, Outcome.LATER):
+            if outcome_of(error) in (Outcome.GONE, Outcome.LATER):
                 raise
             answers.append(
-                OversizeFailure(str(error)) if error.reason in OVERSIZE else PutRefused(str(error))
+                OversizeFailure(str(error)) if error.reason in OVERSIZE else RefusedFailure(str(error))
             )
         else:
             answers.append(None)
@@ -168,6 +159,6 @@ def _put_one(connection: Connection, target: Target, message: MqMessage) -> None
         connection.put(target, replace(message, descriptor=fleeting))
 
 
-def _reply_to(letter: OutboundMessage) -> tuple[str, ...]:
-    header = layout.decode_headers(letter.record.headers).get("ReplyTo")
+def _reply_to(outbound: OutboundMessage) -> tuple[str, ...]:
+    header = layout.decode_headers(outbound.record.headers).get("ReplyTo")
     return (header.text,) if header is not None and header.text else ()

@@ -18,8 +18,8 @@ from typing import Any
 from isthmus.edges.mq import reasons
 from isthmus.edges.mq.descriptor import FIELD_BYTES, FIELDS, Mqmd, MqMessage
 from isthmus.edges.mq.ibm_properties import read_properties, write_properties
-from isthmus.edges.mq.port import MqError, QueueTarget, Source, Target
-from isthmus.errors import HardFailure
+from isthmus.edges.mq.port import QueueTarget, Source, Target
+from isthmus.errors import HardFailure, MqError
 
 OPEN_TARGETS = 100
 """How many queues stay open for putting. Replies go to many queues, each used once or twice."""
@@ -303,7 +303,7 @@ class IbmSource:
         """The next message, within the unit of work."""
         mq, constants = self._mq, self._mq.CMQC
         if self._queue is None:
-            raise MqError(reasons.HOBJ_ERROR, f"MQGET {self.name}")
+            raise reasons.mq_error(reasons.HOBJ_ERROR, f"MQGET {self.name}")
         options = constants.MQGMO_SYNCPOINT | constants.MQGMO_FAIL_IF_QUIESCING
         options |= constants.MQGMO_PROPERTIES_IN_HANDLE
         if wait_s > 0:
@@ -350,9 +350,9 @@ def _calls(mq: ModuleType, call: str) -> Iterator[None]:
     try:
         yield
     except mq.MQMIError as error:
-        raise MqError(error.reason, call) from error
+        raise reasons.mq_error(error.reason, call) from error
     except mq.PYIFError as error:  # the binding itself finds that there is no connection, or nothing open
-        raise MqError(reasons.HCONN_ERROR, call) from error
+        raise reasons.mq_error(reasons.HCONN_ERROR, call) from error
 
 
 def _to_md(mq: ModuleType, descriptor: Mqmd) -> Any:

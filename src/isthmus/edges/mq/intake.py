@@ -1,30 +1,31 @@
-"""Takes messages from a queue or a topic string.
+"""Takes messages from a queue or a topic string into the journal.
 
-A unit of work: get some messages, write them to the journal, commit. A message is gone from MQ only when the
+A unit of work: get some messages, put them into the journal, commit. A message is gone from MQ only when the
 journal has it. After a crash, or a failure anywhere in between, MQ has all of the unit's messages still, and
-they come again: a message may be in the journal twice, with the same ``MessageId``.
+redelivers them: a message may be in the journal twice, with the same ``MessageId``.
 
-A message that the journal fails on is backed out and comes again, alone. After as many times as the
-threshold says it is set aside: as a dead letter, or in the queue's own backout queue. What can never be
-written is a dead letter at once.
+A message that the journal fails on is backed out and redelivered, alone. After as many times as the threshold
+says it is set aside: dead-lettered, or moved to the queue's own backout queue. What can never be written is
+dead-lettered at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Sequence
 from typing import Final
 
 from isthmus.config.model.mq import MqIntakeSettings
-from isthmus.edges.contract import DeadLetters, Journal, Traffic, Unreachable
+from isthmus.edges.contract import DeadLetters, Journal, Traffic
+from isthmus.edges.in_flight import InFlight
 from isthmus.edges.mq.client import MqClient, refused
-from isthmus.edges.mq.port import Connection, MqError, MqMessage, QueueManager, QueueTarget, Source
+from isthmus.edges.mq.port import Connection, MqMessage, QueueManager, QueueTarget, Source
 from isthmus.edges.mq.replies import ReplyMap
 from isthmus.edges.mq.translate import to_message
-from isthmus.errors import HardFailure, IsthmusError, RedeliveryFailure, SoftFailure
+from isthmus.edges.reconnect import LONGEST_WAIT_S, Backoff
+from isthmus.errors import HardFailure, IsthmusError, MqError, RedeliveryFailure, Unreachable
 from isthmus.journal.layout import Entry, Op
 from isthmus.message import Message
 
@@ -35,7 +36,8 @@ WAIT_S: Final = 0.5
 UNIT_BYTES: Final = 8 * 1024 * 1024
 """No more messages are got once a unit of work has so many bytes."""
 DEFAULT_THRESHOLD: Final = 5
-LONGEST_PAUSE_S: Final = 5.0
+FINISH_S: Final = 10.0
+"""How long an intake that ends waits for the journal."""
 
 
 class MqIntake:
@@ -50,7 +52,8 @@ class MqIntake:
         *,
         name: str = "intake",
         replies: ReplyMap | None = None,
-        max_backoff_s: float = 10.0,
+        max_backoff_s: float = LONGEST_WAIT_S,
+        finish_s: float = FINISH_S,
     ) -> None:
         self.traffic = Traffic()
         self.client = MqClient(manager, name=name, max_backoff_s=max_backoff_s)
@@ -60,8 +63,12 @@ class MqIntake:
         self._dead_letters = dead_letters
         self._replies = replies
         self._opened: tuple[Connection, Source] | None = None
+        self._finish_s = finish_s
         self._one_by_one = 0
-        self._failures = 0
+        """How many of the next messages are units of work of their own, since one of them has failed."""
+        self._journal_backoff = Backoff(
+            f"the journal for {settings.address}", log=log, longest_wait_s=min(5.0, max_backoff_s)
+        )
 
     async def run(self) -> None:
         """Take messages until this is cancelled. Raises `HardFailure` when it cannot go on."""
@@ -77,23 +84,44 @@ class MqIntake:
             await asyncio.shield(self.client.close())
 
     async def _unit_of_work(self) -> None:
+        await self._journal_backoff.wait()
         got = await self.client.call(self._get)
         if not got:
             return
+        taking = asyncio.ensure_future(self._take(got))
+        try:
+            await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # What is in flight is committed if that does not take long: then it need not be redelivered.
+            await asyncio.wait((taking,), timeout=self._finish_s)
+            raise
+        finally:
+            taking.cancel()
+            await asyncio.gather(taking, return_exceptions=True)
+
+    async def _take(self, got: Sequence[MqMessage]) -> None:
         now_ms = time.time_ns() // 1_000_000
         messages = [self._message(mq, now_ms) for mq in got]
-        failure = await self._write(messages)
-        if failure is None:
-            await self.client.call(_commit)
-        elif len(got) == 1 and got[0].descriptor.BackoutCount + 1 >= self._threshold:
-            await self._set_aside(got[0], messages[0], failure)
+        unit = InFlight(self._journal, self._dead_letters)
+        try:
+            for message in messages:
+                unit.put(Entry(Op.ADD, message))
+            await unit.settled()
+        except HardFailure as failure:
+            if unit.dead_letters_failed:
+                await self.client.call(_back_out)
+                raise
+            if len(got) > 1 or got[0].descriptor.BackoutCount + 1 < self._threshold:
+                await self._redeliver(got, failure)
+                return
+            unit.traffic = await self._set_aside(got[0], messages[0], failure)
         else:
-            await self._try_again(got, failure)
-            return
-        self._failures = 0
+            await self.client.call(_commit)
+        finally:
+            await unit.finish(0)
+        self._journal_backoff.succeeded()
         self._one_by_one = max(0, self._one_by_one - len(got))
-        self.traffic.messages += len(got)
-        self.traffic.bytes += sum(len(mq.body) for mq in got)
+        self.traffic.add(unit.traffic)
 
     def _get(self, connection: Connection) -> list[MqMessage]:
         source = self._source(connection)
@@ -130,43 +158,28 @@ class MqIntake:
             mq, address=address, session=f"mq:{address}", received_ms=now_ms, requester=requester
         )
 
-    async def _write(self, messages: Sequence[Message]) -> IsthmusError | None:
-        """Write all of them; returns the first failure that is not one message's own fault."""
-        writes = [self._journal.write(Entry(Op.ADD, message)) for message in messages]
-        failed: IsthmusError | None = None
-        for message, result in zip(
-            messages, await asyncio.gather(*writes, return_exceptions=True), strict=True
-        ):
-            if isinstance(result, SoftFailure):
-                self.traffic.dead_letters += 1
-                await self._dead_letters(message, result)
-            elif isinstance(result, IsthmusError):
-                failed = failed or result
-            elif isinstance(result, BaseException):
-                raise result
-        return failed
-
-    async def _try_again(self, got: Sequence[MqMessage], failure: IsthmusError) -> None:
-        if not self._failures:
-            log.warning("%s: backed out, to be tried again: %s", self._settings.address, failure)
-        self._failures += 1
+    async def _redeliver(self, got: Sequence[MqMessage], failure: IsthmusError) -> None:
+        """Have MQ deliver the messages again, one by one."""
+        self._journal_backoff.failed(failure)
         self._one_by_one = max(self._one_by_one, len(got))
         await self.client.call(_back_out)
-        await asyncio.sleep(
-            min(LONGEST_PAUSE_S, 0.05 * 2 ** min(self._failures, 16)) * random.uniform(0.5, 1)
-        )
 
-    async def _set_aside(self, mq: MqMessage, message: Message, failure: IsthmusError) -> None:
+    async def _set_aside(self, mq: MqMessage, message: Message, failure: IsthmusError) -> Traffic:
+        """Settle a message that fails again and again."""
+        settled = Traffic(1, len(mq.body))
         if self._settings.poison == "backout-queue" and await self._requeue(mq):
-            return
-        self.traffic.dead_letters += 1
-        count = mq.descriptor.BackoutCount + 1
+            return settled
+        deliveries = mq.descriptor.BackoutCount + 1
         try:
-            await self._dead_letters(message, RedeliveryFailure(f"tried {count} times: {failure}"))
+            await self._dead_letters(
+                message, RedeliveryFailure(f"tried {deliveries} times: {failure}", deliveries=deliveries)
+            )
         except HardFailure:
             await self.client.call(_back_out)
             raise
         await self.client.call(_commit)
+        settled.dead_letters = 1
+        return settled
 
     async def _requeue(self, mq: MqMessage) -> bool:
         """Move the message to the queue's backout queue; False if there is none that takes it."""

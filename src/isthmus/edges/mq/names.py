@@ -20,7 +20,7 @@ FIELD_PREFIX: Final = "mq."
 """Headers with the fields of an MQMD begin with this."""
 
 STABLE_ID: Final = "isthmus_id"
-"""The property with the letter's stable id: the same however often the message is put."""
+"""The property with the stable id: the same however often the message is put."""
 
 ORIGINAL_ID: Final = "isthmus_MessageId"
 """The property with a message id that is not MQ's. It stays a property: in MQ, MQ's own id counts."""

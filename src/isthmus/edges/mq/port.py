@@ -5,9 +5,9 @@ What was got in it is invisible to everyone else and comes back on backout, with
 higher; what was put in it is invisible to everyone until commit. All calls block. A connection and
 everything opened over it is used by one thread at a time.
 
-Every call raises `MqError` and nothing else for a failure of MQ's. After one whose outcome is `Outcome.GONE`
-the connection is only good for `disconnect`. A program error, such as a get from a source that was closed,
-is one too (2019, HOBJ_ERROR).
+Every call raises `isthmus.errors.MqError` and nothing else for a failure of MQ's; what that means is in
+`isthmus.edges.mq.reasons`. After one whose outcome is `Outcome.GONE` the connection is only good for
+`disconnect`. A program error, such as a get from a source that was closed, is one too (2019, HOBJ_ERROR).
 """
 
 from __future__ import annotations
@@ -16,15 +16,11 @@ from typing import NamedTuple, Protocol
 
 from isthmus.config.model.mq import TOPIC_SCHEME
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage
-from isthmus.edges.mq.reasons import MqError, Outcome, PutRefused
 
 __all__ = [
     "Connection",
-    "MqError",
     "MqMessage",
     "Mqmd",
-    "Outcome",
-    "PutRefused",
     "QueueManager",
     "QueueTarget",
     "Source",

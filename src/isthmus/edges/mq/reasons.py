@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from isthmus.errors import IsthmusError, RefusedFailure
+from isthmus.errors import MqError
 
 
 class Outcome(StrEnum):
@@ -119,26 +119,13 @@ REASONS = {
 }
 
 
-class MqError(IsthmusError):
-    """A call that MQ did not complete: its reason code, and the call that it was."""
-
-    def __init__(self, reason: int, call: str) -> None:
-        self.reason = reason
-        self.call = call
-        super().__init__(f"{call}: MQ reason {reason} ({self.name})")
-
-    @property
-    def name(self) -> str:
-        """MQ's name of the reason, without its prefix."""
-        known = REASONS.get(self.reason)
-        return known.name if known else "unknown to Isthmus"
-
-    @property
-    def outcome(self) -> Outcome:
-        """What the reason means."""
-        known = REASONS.get(self.reason)
-        return known.outcome if known else Outcome.REFUSED
+def mq_error(reason: int, call: str) -> MqError:
+    """The error for a call that MQ did not complete."""
+    known = REASONS.get(reason)
+    return MqError(call, reason, known.name if known else "unknown to Isthmus")
 
 
-class PutRefused(RefusedFailure):
-    """MQ does not take this message, or has no such place for it."""
+def outcome_of(error: MqError) -> Outcome:
+    """What the error's reason means."""
+    known = REASONS.get(error.reason)
+    return known.outcome if known else Outcome.REFUSED

@@ -1,13 +1,12 @@
-"""One connection to NATS that comes back by itself.
+"""One connection to NATS that reconnects by itself.
 
-In: the settings. Out: nats-py's client, in one piece for intake and delivery. What it guarantees:
+In: the settings. Out: nats-py's client, one for intake and delivery. What it guarantees:
 
-- attempts to connect back off, up to ``nats.reconnect.max-wait``, with jitter so that many bridges do not
-  come at once; each change of state is one line in the log, however many attempts it takes;
+- attempts to connect back off, up to ``nats.reconnect.max-wait``: see `isthmus.edges.reconnect`;
 - headers that are given several times keep all of their values (nats-py alone keeps the last);
 - after a flush the server has all that was sent before it (with nats-py alone it may have none of that);
-- nothing of what waits to be sent while the server is away goes out later behind the sender's back: those who
-  publish ask for `live`, which raises `Unreachable` instead.
+- nothing is buffered while the server is unavailable, to go out later without the sender's knowledge: those
+  who publish ask for `live`, which raises `Unreachable` instead.
 """
 
 from __future__ import annotations
@@ -25,37 +24,33 @@ from nats.aio.client import Client, Server
 from nats.js import JetStreamContext
 
 from isthmus.config.model.nats import NatsSettings
-from isthmus.edges.contract import Unreachable
-from isthmus.errors import HardFailure
+from isthmus.edges.reconnect import FIRST_WAIT_S, Backoff, ConnectionCounts
+from isthmus.errors import HardFailure, Unreachable
 
 log = logging.getLogger(__name__)
 
-FIRST_WAIT_S = 0.05
 CONNECT_TIMEOUT_S = 5
 _HEADER_LINE = b"NATS/1.0\r\n"
 
 
 @dataclass(slots=True)
-class ConnectionCounts:
-    """What happened to the connection since the start."""
+class NatsCounts(ConnectionCounts):
+    """What happened to the connection, and to messages of plain subjects, since the start."""
 
-    connects: int = 0
-    disconnects: int = 0
-    reconnects: int = 0
     dropped: int = 0
-    """Messages of core subjects that came faster than they could be taken: NATS does not keep them."""
+    """Messages of core subjects that arrived faster than they could be taken: NATS does not keep them."""
 
 
 class NatsClient:
     """A connection, from `connect` to `close`. ``on_return`` hooks run after every reconnection."""
 
     def __init__(self, settings: NatsSettings, *, name: str = "isthmus") -> None:
-        self.counts = ConnectionCounts()
+        self.counts = NatsCounts()
         self.on_return: list[Callable[[], None]] = []
         self._settings = settings
         self._name = name
         self._client: Client | None = None
-        self._attempts = 0
+        self._backoff = Backoff(f"NATS at {self._servers}", log=log, longest_wait_s=settings.max_backoff_s)
         self._last_error = ""
         self._closing = False
         self._failure: HardFailure | None = None
@@ -71,7 +66,8 @@ class NatsClient:
         if self._failure is not None:
             raise self._failure
         if self._client is None or not self._client.is_connected:
-            raise Unreachable(f"NATS at {self._where} is away: {self._last_error or 'not connected'}")
+            why = self._last_error or "not connected"
+            raise Unreachable(f"NATS at {self._servers} is unavailable: {why}")
         return self._client
 
     async def available(self) -> Client:
@@ -102,19 +98,20 @@ class NatsClient:
                 await self._connect(client)
             except (OSError, nats.errors.Error, TimeoutError) as error:
                 await client.close()
-                self._away(self._last_error or str(error))
                 if _is_refusal(self._last_error):
                     raise self._refused() from error
-                await asyncio.sleep(self._next_wait_s())
+                self._backoff.failed(self._last_error or error)
+                await self._backoff.wait()
             else:
                 client.options["max_reconnect_attempts"] = -1  # from now on nats-py tries, for ever
                 self._client = client
                 self.counts.connects += 1
-                self._back("connected")
+                log.info("NATS at %s: connected", self._servers)
+                self._available()
                 return
 
     async def close(self) -> None:
-        """Let go of the connection. What was published is flushed if the server is there."""
+        """Disconnect. What was published is flushed if the server is there."""
         self._closing = True
         client, self._client = self._client, None
         if client is not None and not client.is_closed:
@@ -142,23 +139,21 @@ class NatsClient:
         )
 
     @property
-    def _where(self) -> str:
+    def _servers(self) -> str:
         return ",".join(url.rpartition("@")[2].removeprefix("nats://") for url in self._settings.servers)
 
     def _choose(self, servers: list[Server], info: dict[str, Any]) -> tuple[Server, float]:  # noqa: ARG002
-        return random.choice(servers), self._next_wait_s()
-
-    def _next_wait_s(self) -> float:
-        longest = min(self._settings.max_backoff_s, FIRST_WAIT_S * 2 ** min(self._attempts, 16))
-        self._attempts += 1
-        return random.uniform(longest / 2, longest)
+        wait_s = self._backoff.next_wait_s()
+        if self._backoff.unavailable:  # nats-py asks before each attempt, and tells of none that fails
+            self._backoff.failed(self._last_error)
+        return random.choice(servers), wait_s
 
     async def _on_error(self, error: Exception) -> None:
         if isinstance(error, nats.errors.SlowConsumerError):
             self.counts.dropped += 1
             if self.counts.dropped == 1:
                 log.warning(
-                    "NATS messages on %s come faster than they can be taken: some are lost", error.subject
+                    "NATS messages on %s arrive faster than they can be taken: some are lost", error.subject
                 )
         else:
             self._last_error = str(error) or type(error).__name__
@@ -166,11 +161,11 @@ class NatsClient:
     async def _on_disconnect(self) -> None:
         if not self._closing:
             self.counts.disconnects += 1
-            self._away("the connection broke")
+            self._backoff.failed("the connection broke")
 
     async def _on_reconnect(self) -> None:
         self.counts.reconnects += 1
-        self._back("connected again")
+        self._available()
         for hook in self.on_return:
             hook()
 
@@ -179,18 +174,13 @@ class NatsClient:
             self._failure = self._refused()
             log.error("%s", self._failure)
 
-    def _away(self, why: str) -> None:
-        if self._attempts == 0:
-            log.warning("NATS at %s is away: %s", self._where, why)
-
-    def _back(self, how: str) -> None:
-        log.info("NATS at %s: %s", self._where, how)
-        self._attempts = 0
+    def _available(self) -> None:
+        self._backoff.succeeded()
         self._last_error = ""
 
     def _refused(self) -> HardFailure:
         return HardFailure(
-            f"NATS at {self._where} refuses the bridge: {self._last_error}",
+            f"NATS at {self._servers} refuses the bridge: {self._last_error}",
             remedy="check nats.user and nats.password, nats.token, nats.creds or nats.nkey, and nats.tls.*",
         )
 

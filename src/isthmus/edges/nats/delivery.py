@@ -1,14 +1,14 @@
-"""Hands letters to NATS: to plain subjects, or to JetStream.
+"""Publishes messages to NATS: to plain subjects, or to JetStream.
 
-A letter's destination is a subject. ``jetstream:orders`` and ``core:orders`` say how it is published; without
-either, ``nats.publish`` does. The destination ``_INBOX`` stands for whoever asked: the subject is then the
-letter's header ``Destination``, which must be an inbox.
+A message's destination is a subject. ``jetstream:orders`` and ``core:orders`` say how it is published;
+without either, ``nats.publish`` does. The destination ``_INBOX`` stands for whoever asked: the subject is
+then the message's header ``Destination``, which must be an inbox.
 
-- To JetStream: the letter is handed over when a stream has acknowledged it. ``Nats-Msg-Id`` is the stable id,
-  so that a stream drops what comes twice within its duplicate window.
+- To JetStream: the message is delivered when a stream has acknowledged it. ``Nats-Msg-Id`` is the stable id,
+  so that a stream drops duplicates within its duplicate window.
 - To a plain subject: when the server has it. Nobody knows more: NATS keeps no messages there.
 
-Many letters are under way at a time; those of one destination are on the wire in their order.
+Many messages are in flight at a time; those of one destination are on the wire in their order.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ import nats.errors
 from nats.aio.client import Client
 
 from isthmus.config.model.nats_values import CORE, INBOX, JETSTREAM
-from isthmus.edges.contract import OutboundMessage, Traffic, Unreachable
+from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.nats.client import NatsClient
 from isthmus.edges.nats.publishing import NO_STREAM, Batch, Lines, Refusal, StreamPublisher
 from isthmus.edges.nats.streams import ensure_stream
 from isthmus.edges.nats.translate import Outgoing, ToNats, to_nats
-from isthmus.errors import ConversionFailure, OversizeFailure, SoftFailure
+from isthmus.errors import ConversionFailure, OversizeFailure, SoftFailure, Unreachable
 from isthmus.journal import layout
 
 ACK_TIMEOUT_S = 10.0
 NO_STREAM_S = 30.0
-"""For how long a subject may have no stream before its letters are given up: servers restart."""
+"""For how long a subject may have no stream before its messages are given up: servers restart."""
 
 _TOO_LARGE = 10054  # JetStream's error code: the message exceeds what the stream takes
 
@@ -51,29 +51,30 @@ class NatsDelivery:
         forms: Mapping[str, ToNats] | None = None,
         replies: Replies | None = None,
         create_streams: bool = False,
+        no_stream_s: float = NO_STREAM_S,
     ) -> None:
-        """``forms`` says how letters for a destination are written, where that is not `to_nats`."""
-        self.traffic = Traffic()
+        """``forms`` says how messages for a destination are written, where that is not `to_nats`."""
         self._client = client
         self._to_jetstream = publish == "jetstream"
         self._forms = forms or {}
         self._replies = replies
         self._create_streams = create_streams
+        self._no_stream_s = no_stream_s
         self._publisher: tuple[Client, StreamPublisher] | None = None
         self._no_stream_since: dict[str, float] = {}
 
-    async def deliver(self, letters: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
-        """Publish the letters, in order; return when NATS has them. Raises `Unreachable` while it is away."""
+    async def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
+        """Publish the messages, in order; return when NATS has them."""
         client = self._client.live
         breaks = self._client.counts.disconnects
-        answers: list[SoftFailure | None] = [None] * len(letters)
+        answers: list[SoftFailure | None] = [None] * len(messages)
         for_streams: list[tuple[int, Outgoing]] = []
         published = False
         try:
-            for index, letter in enumerate(letters):
+            for index, outbound in enumerate(messages):
                 try:
-                    subject, is_stream = self._destination(letter)
-                    outgoing = self._outgoing(letter, subject)
+                    subject, is_stream = self._destination(outbound)
+                    outgoing = self._outgoing(outbound, subject)
                     _check_size(outgoing, client.max_payload)
                 except SoftFailure as failure:
                     answers[index] = failure
@@ -90,19 +91,18 @@ class NatsDelivery:
                 client, [outgoing for _, outgoing in for_streams], breaks
             )
         except (nats.errors.Error, TimeoutError) as error:
-            raise Unreachable(f"NATS did not take letters: {error or type(error).__name__}") from error
+            raise Unreachable(f"NATS did not take messages: {error or type(error).__name__}") from error
         if self._client.counts.disconnects != breaks:
             raise Unreachable("the connection to NATS broke: what it has is not known")
         for (index, outgoing), refusal in zip(for_streams, refusals, strict=True):
             answers[index] = await self._judge(outgoing.subject, refusal)
-        self._count(letters, answers)
         return answers
 
-    def _destination(self, letter: OutboundMessage) -> tuple[str, bool]:
+    def _destination(self, outbound: OutboundMessage) -> tuple[str, bool]:
         """The subject, and whether it is a stream's."""
-        destination = letter.destination
+        destination = outbound.destination
         if destination == INBOX:
-            headers = layout.decode_headers(letter.record.headers)
+            headers = layout.decode_headers(outbound.record.headers)
             asked = headers["Destination"].text if "Destination" in headers else ""
             if not asked.startswith(f"{INBOX}."):
                 raise ConversionFailure("nobody waits for this answer: its Destination is no inbox")
@@ -113,8 +113,8 @@ class NatsDelivery:
             return destination.removeprefix(CORE), False
         return destination, self._to_jetstream
 
-    def _outgoing(self, letter: OutboundMessage, subject: str) -> Outgoing:
-        outgoing = self._forms.get(letter.destination, to_nats)(letter.id, subject, letter.record)
+    def _outgoing(self, outbound: OutboundMessage, subject: str) -> Outgoing:
+        outgoing = self._forms.get(outbound.destination, to_nats)(outbound.id, subject, outbound.record)
         if not outgoing.reply or self._replies is None:
             return outgoing
         if subject_for_answers := self._replies(outgoing.reply):
@@ -134,7 +134,7 @@ class NatsDelivery:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(batch.answered.wait(), 0.25)
                     return
-            raise Unreachable(f"JetStream has not acknowledged {batch.unanswered} letters")
+            raise Unreachable(f"JetStream has not acknowledged {batch.unanswered} messages")
 
         return await self._publisher[1].publish(messages, wait)
 
@@ -146,27 +146,24 @@ class NatsDelivery:
             return OversizeFailure(f"larger than the stream of {subject} takes")
         if refusal.code == NO_STREAM and not refusal.err_code:
             return await self._without_stream(subject)
-        raise Unreachable(f"JetStream did not take a letter for {subject}: {refusal.description}")
+        raise Unreachable(f"JetStream did not take a message for {subject}: {refusal.description}")
 
     async def _without_stream(self, subject: str) -> SoftFailure:
         if self._create_streams:
             await ensure_stream(self._client.jetstream, subject, create=True)
             raise Unreachable(f"a stream for {subject} was made just now")
         since = self._no_stream_since.setdefault(subject, time.monotonic())
-        if time.monotonic() - since < NO_STREAM_S:
+        if time.monotonic() - since < self._no_stream_s:
             raise Unreachable(f"no stream of JetStream has the subject {subject}")
         return ConversionFailure(f"no stream of JetStream has the subject {subject}")
 
-    def _count(self, letters: Sequence[OutboundMessage], answers: Sequence[SoftFailure | None]) -> None:
-        for letter, failure in zip(letters, answers, strict=True):
-            if failure is None:
-                self.traffic.messages += 1
-                self.traffic.bytes += len(letter.record.value or b"")
-            else:
-                self.traffic.dead_letters += 1
-
 
 def _check_size(outgoing: Outgoing, max_payload: int) -> None:
-    headers = sum(len(name) + len(value.encode()) + 4 for name, value in outgoing.headers) + 12
-    if headers + len(outgoing.payload) > max_payload:
-        raise OversizeFailure(f"larger than the {max_payload} bytes that NATS takes, headers included")
+    size = sum(len(name) + len(value.encode()) + 4 for name, value in outgoing.headers) + 12
+    size += len(outgoing.payload)
+    if size > max_payload:
+        raise OversizeFailure(
+            f"larger than the {max_payload} bytes that NATS takes, headers included",
+            size=size,
+            limit=max_payload,
+        )

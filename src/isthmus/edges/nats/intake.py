@@ -1,12 +1,12 @@
 """Takes messages from NATS into the journal.
 
 `SubjectIntake` subscribes to a subject, alone or in a queue group. NATS itself keeps nothing of these: what
-arrives while the bridge is away is not for the bridge.
+is published while the bridge does not run is not for the bridge.
 
 `StreamIntake` pulls from a stream through a durable consumer. A message is acknowledged when the journal has
-it, so it comes again after a crash on either side. As long as it waits for the journal the server is told so,
-and does not send it again. One that has come more often than the redelivery limit is a dead letter, as is one
-that cannot be understood; both are terminated.
+it, so it is redelivered after a crash on either side. For as long as it waits for the journal the server is
+told that it is in progress, and does not redeliver it. One that was delivered more often than the redelivery
+limit is dead-lettered, as is one that cannot be read; both are terminated.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ import nats.errors
 from nats.aio.msg import Msg
 
 from isthmus.config.model.nats import NatsIntakeSettings
-from isthmus.edges.contract import DeadLetters, Journal, Traffic, Unreachable
+from isthmus.edges.contract import DeadLetters, Journal, Traffic
 from isthmus.edges.in_flight import InFlight
 from isthmus.edges.nats.client import NatsClient
 from isthmus.edges.nats.streams import ACK_WAIT_S, ensure_consumer
 from isthmus.edges.nats.translate import Arrived, FromNats, from_nats
+from isthmus.edges.reconnect import Backoff
 from isthmus.edges.running import end_if_cancelled
-from isthmus.errors import HardFailure, RedeliveryFailure, SoftFailure
+from isthmus.errors import HardFailure, RedeliveryFailure, SoftFailure, Unreachable
+from isthmus.journal.layout import Entry, Op
 
 log = logging.getLogger(__name__)
 
@@ -60,55 +62,57 @@ class SubjectIntake:
         *,
         dead_letters: DeadLetters,
         read: FromNats = from_nats,
+        in_flight: int = IN_FLIGHT,
     ) -> None:
         self.traffic = Traffic()
+        self.ready = asyncio.Event()
         self._client = client
         self._journal = journal
         self._source = source
         self._dead_letters = dead_letters
         self._read = read
-        self.ready = asyncio.Event()
+        self._limit = in_flight
 
     async def run(self) -> None:
         """Take messages until cancelled. Raises what the journal refuses with."""
-        taking = InFlight(self._journal, self._dead_letters, limit=IN_FLIGHT)
-        self.traffic = taking.traffic
+        in_flight = InFlight(self._journal, self._dead_letters, traffic=self.traffic)
 
-        async def take(message: Msg) -> None:
+        async def on_message(message: Msg) -> None:
             arrived = _arrived(message, message.reply)
             own_id = f"ID:{uuid.uuid4()}"
+            await in_flight.room(self._limit)
             try:
-                await taking.take(self._read(arrived, own_id))
+                in_flight.put(Entry(Op.ADD, self._read(arrived, own_id)))
             except SoftFailure as failure:
-                await taking.bury(from_nats(arrived, own_id), failure)
+                in_flight.dead_letter(from_nats(arrived, own_id), failure)
 
         client = await self._client.available()
         subscription = await client.subscribe(
             self._source.subject,
             queue=self._source.queue or "",
-            cb=take,
+            cb=on_message,
             pending_bytes_limit=_BUFFER_BYTES,
         )
         self.ready.set()
         try:
             end_if_cancelled()
-            await taking.failure
+            await in_flight.failure
         finally:
-            # What the server has sent already is taken; a server that is away has sent nothing more.
+            # What the server has sent already is taken; one that is unavailable has sent nothing more.
             with contextlib.suppress(nats.errors.Error, TimeoutError):
                 await asyncio.wait_for(subscription.drain(), FINISH_S)  # type: ignore[no-untyped-call]
-            await taking.finish(FINISH_S)
+            await in_flight.finish(FINISH_S)
 
 
-class Place(NamedTuple):
-    """Where a message is in a stream, and how often it has come."""
+class StreamPosition(NamedTuple):
+    """Which message of a stream it is, and how often it was delivered."""
 
     stream: str
     sequence: int
     delivered: int
 
 
-def place_of(acknowledgement: str) -> Place:
+def stream_position(acknowledgement: str) -> StreamPosition:
     """What the subject says on which a message of JetStream is acknowledged.
 
     ``$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.…``, with domain and account before the stream in
@@ -116,7 +120,7 @@ def place_of(acknowledgement: str) -> Place:
     """
     tokens = acknowledgement.split(".")
     first = 2 if len(tokens) == 9 else 4
-    return Place(tokens[first], int(tokens[first + 3]), int(tokens[first + 2]))
+    return StreamPosition(tokens[first], int(tokens[first + 3]), int(tokens[first + 2]))
 
 
 class StreamIntake:
@@ -132,6 +136,7 @@ class StreamIntake:
         read: FromNats = from_nats,
         create_stream: bool = False,
         ack_wait_s: float = ACK_WAIT_S,
+        in_flight: int = IN_FLIGHT,
     ) -> None:
         self.traffic = Traffic()
         self.ready = asyncio.Event()
@@ -142,33 +147,35 @@ class StreamIntake:
         self._read = read
         self._create_stream = create_stream
         self._ack_wait_s = ack_wait_s
-        self._waiting: dict[str, float] = {}
-        """By the subject of its acknowledgement: since when a message waits for the journal."""
+        self._limit = in_flight
+        self._unacknowledged: dict[str, float] = {}
+        """By the subject of its acknowledgement: since when the server thinks that we have a message."""
         self._requested = 0
-        """How many messages the server may still send on what was asked for."""
+        """How many messages the server may still send on what was requested."""
         self._heard = _NEVER
         self._due: list[tuple[str, bytes]] = []
         """Acknowledgements that are to be sent: subject and payload."""
         self._sending: asyncio.Future[None] | None = None
         self._wake = asyncio.Event()
-        self._complaint = ""
+        self._backoff = Backoff(
+            f"NATS {source.subject}, consumer {source.durable}", log=log, longest_wait_s=HEARTBEAT_S
+        )
 
     async def run(self) -> None:
         """Take messages until cancelled. Raises what the journal refuses with, or why there is no stream."""
-        taking = InFlight(self._journal, self._dead_letters, limit=2 * IN_FLIGHT)
-        self.traffic = taking.traffic
+        in_flight = InFlight(self._journal, self._dead_letters, traffic=self.traffic)
         self._client.on_return.append(self._forget_requests)
-        pulling = asyncio.ensure_future(self._pull(taking))
+        pulling = asyncio.ensure_future(self._pull(in_flight))
         try:
-            await asyncio.wait((pulling, taking.failure), return_when=asyncio.FIRST_COMPLETED)
-            for ended in (taking.failure, pulling):
+            await asyncio.wait((pulling, in_flight.failure), return_when=asyncio.FIRST_COMPLETED)
+            for ended in (in_flight.failure, pulling):
                 if ended.done():
                     ended.result()
         finally:
             self._client.on_return.remove(self._forget_requests)
             pulling.cancel()
             await asyncio.wait((pulling,))
-            await taking.finish(FINISH_S)
+            await in_flight.finish(FINISH_S)
             if self._sending is not None:
                 await self._sending
 
@@ -181,13 +188,13 @@ class StreamIntake:
                 for acknowledgement, answer in due:
                     await client.publish(acknowledgement, answer)
             except (Unreachable, HardFailure, nats.errors.Error):
-                log.debug("%d messages are in the journal and come again", len(due))
-        if self._requested + len(self._waiting) <= IN_FLIGHT // 2:
+                log.debug("%d messages are in the journal and will be redelivered", len(due))
+        if self._requested + len(self._unacknowledged) <= self._limit // 2:
             self._wake.set()
 
-    async def _pull(self, taking: InFlight) -> None:
-        async def take(message: Msg) -> None:
-            await self._take(taking, message)
+    async def _pull(self, in_flight: InFlight) -> None:
+        async def on_message(message: Msg) -> None:
+            await self._on_message(in_flight, message)
 
         inbox = ""
         next_message = ""
@@ -209,62 +216,67 @@ class StreamIntake:
                     if subscription is None:
                         inbox = client.new_inbox()
                         subscription = await client.subscribe(
-                            inbox, cb=take, pending_bytes_limit=_BUFFER_BYTES
+                            inbox, cb=on_message, pending_bytes_limit=_BUFFER_BYTES
                         )
                         self.ready.set()
                     self._wake.clear()
-                    room = IN_FLIGHT - self._requested - len(self._waiting)
-                    if room >= IN_FLIGHT // 2:
+                    room = self._limit - self._requested - len(self._unacknowledged)
+                    if room >= max(1, self._limit // 2):
                         await client.publish(next_message, _request(room), inbox)
                         self._requested += room
-                    await self._ask_for_patience()
-                    self._complaint = ""
+                    await self._tell_of_progress()
+                    self._backoff.succeeded()
                 except Unreachable:
                     pass  # the client tells, and `on_return` wakes
                 except (nats.errors.Error, TimeoutError) as error:
-                    self._complain(str(error))
+                    self._backoff.failed(error)
                 end_if_cancelled()
+                wait_s = self._backoff.next_wait_s() or min(HEARTBEAT_S, self._ack_wait_s / 3)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wake.wait(), min(HEARTBEAT_S, self._ack_wait_s / 3))
+                    await asyncio.wait_for(self._wake.wait(), wait_s)
         finally:
             if subscription is not None:
                 with contextlib.suppress(nats.errors.Error):
                     await subscription.unsubscribe()
 
-    async def _take(self, taking: InFlight, message: Msg) -> None:
+    async def _on_message(self, in_flight: InFlight, message: Msg) -> None:
         self._heard = time.monotonic()
         if not message.reply:
-            self._take_status(message)
+            self._on_status(message)
             return
         self._requested = max(0, self._requested - 1)
         acknowledgement = message.reply
-        place = place_of(acknowledgement)
+        position = stream_position(acknowledgement)
         arrived = _arrived(message)
-        own_id = f"{place.stream}:{place.sequence}"
-        self._waiting[acknowledgement] = self._heard
+        own_id = f"{position.stream}:{position.sequence}"
+        self._unacknowledged[acknowledgement] = self._heard
 
         def settle(answer: bytes = b"") -> None:
-            del self._waiting[acknowledgement]
+            del self._unacknowledged[acknowledgement]
             self._due.append((acknowledgement, answer))
             if self._sending is None or self._sending.done():
                 self._sending = asyncio.ensure_future(self._acknowledge())
 
+        # What is in flight may be redelivered after a reconnection: hence twice as many as are asked for.
+        await in_flight.room(2 * self._limit)
         try:
-            if place.delivered > self._source.redelivery_limit:
-                raise RedeliveryFailure(f"delivered {place.delivered} times and never settled")
-            taken = self._read(arrived, own_id)
+            if position.delivered > self._source.redelivery_limit:
+                raise RedeliveryFailure(
+                    f"delivered {position.delivered} times and never settled", deliveries=position.delivered
+                )
+            read = self._read(arrived, own_id)
         except SoftFailure as failure:
-            await taking.bury(from_nats(arrived, own_id), failure, lambda: settle(Msg.Ack.Term))
+            in_flight.dead_letter(from_nats(arrived, own_id), failure, lambda: settle(Msg.Ack.Term))
         else:
-            await taking.take(taken, settle)
+            in_flight.put(Entry(Op.ADD, read), settle)
 
-    def _take_status(self, message: Msg) -> None:
-        """A request that has ended, or a sign of life."""
+    def _on_status(self, message: Msg) -> None:
+        """A request that has ended, or a heartbeat."""
         headers = message.headers or {}
         match headers.get("Status"):
             case "100":
                 return
-            case "404" | "409" | "503":  # the consumer may be gone: look after it soon
+            case "404" | "409" | "503":  # the consumer may be gone: look for it soon
                 self._heard = _NEVER
                 asyncio.get_running_loop().call_later(_PAUSE_S, self._wake.set)
             case _:
@@ -277,16 +289,12 @@ class StreamIntake:
         self._heard = time.monotonic()
         self._wake.set()
 
-    def _complain(self, complaint: str) -> None:
-        if complaint != self._complaint:
-            log.warning("NATS %s, consumer %s: %s", self._source.subject, self._source.durable, complaint)
-            self._complaint = complaint
-
-    async def _ask_for_patience(self) -> None:
+    async def _tell_of_progress(self) -> None:
+        """Have the server wait longer for messages that the journal does not have yet."""
         now = time.monotonic()
-        for acknowledgement, since in list(self._waiting.items()):
+        for acknowledgement, since in list(self._unacknowledged.items()):
             if now - since > self._ack_wait_s / 3:
-                self._waiting[acknowledgement] = now
+                self._unacknowledged[acknowledgement] = now
                 await self._client.live.publish(acknowledgement, Msg.Ack.Progress)
 
 

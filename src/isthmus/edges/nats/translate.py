@@ -94,8 +94,8 @@ def from_nats(arrived: Arrived, own_id: str) -> Message:
     )
 
 
-def to_nats(letter_id: str, subject: str, record: Record) -> Outgoing:
-    """What is published for a letter: the record's value, its headers, and the id to drop doubles by.
+def to_nats(stable_id: str, subject: str, record: Record) -> Outgoing:
+    """What is published for a record: its value, its headers, and the id to drop duplicates by.
 
     Raises `ConversionFailure` for a subject that nothing can be published to.
     """
@@ -105,13 +105,13 @@ def to_nats(letter_id: str, subject: str, record: Record) -> Outgoing:
     reply = headers.get("ReplyTo")
     if reply is not None and reply.type is HeaderType.STRING and _SUBJECT.fullmatch(reply.text):
         del headers["ReplyTo"]
-        return Outgoing(subject, record.value or b"", _lines(letter_id, headers), reply.text)
-    return Outgoing(subject, record.value or b"", _lines(letter_id, headers))
+        return Outgoing(subject, record.value or b"", _lines(stable_id, headers), reply.text)
+    return Outgoing(subject, record.value or b"", _lines(stable_id, headers))
 
 
-def body_only(letter_id: str, subject: str, record: Record) -> Outgoing:
-    """What is published for a letter whose headers stay behind: the id alone goes with its value."""
-    return to_nats(letter_id, subject, Record(record.key, record.value, ()))
+def body_only(stable_id: str, subject: str, record: Record) -> Outgoing:
+    """What is published for a record whose headers stay behind: the id alone goes with its value."""
+    return to_nats(stable_id, subject, Record(record.key, record.value, ()))
 
 
 def payload_only(arrived: Arrived, own_id: str) -> Message:
@@ -143,10 +143,10 @@ def nats_mq_form(
             session=_session(arrived.subject),
         )
 
-    def write(letter_id: str, subject: str, record: Record) -> Outgoing:
+    def write(stable_id: str, subject: str, record: Record) -> Outgoing:
         message = layout.adopt(subject, record)
-        carrier = to_nats(letter_id, subject, record)
-        return carrier._replace(payload=encode(message), headers=[(MESSAGE_ID, letter_id)])
+        carrier = to_nats(stable_id, subject, record)
+        return carrier._replace(payload=encode(message), headers=[(MESSAGE_ID, stable_id)])
 
     return read, write
 
@@ -197,8 +197,8 @@ def _header(text: str, type: str) -> Header:
 _TYPE_NAMES = frozenset(type.value for type in HeaderType)
 
 
-def _lines(letter_id: str, headers: Mapping[str, Header]) -> list[tuple[str, str]]:
-    lines = [(MESSAGE_ID, letter_id)]
+def _lines(stable_id: str, headers: Mapping[str, Header]) -> list[tuple[str, str]]:
+    lines = [(MESSAGE_ID, stable_id)]
     types: list[str] = []
     escaped = False
     for name, (text, type) in headers.items():

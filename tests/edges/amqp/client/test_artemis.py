@@ -178,11 +178,11 @@ def test_a_durable_subscription_has_what_was_published_while_the_bridge_was_away
     asyncio.run(scenario(["meanwhile", "last"]))
 
 
-def letter(number: int, destination: str) -> OutboundMessage:
+def outbound(number: int, destination: str) -> OutboundMessage:
     return OutboundMessage(f"{destination}:0:{number}", destination, Record(None, b"%d" % number, ()))
 
 
-def test_artemis_drops_letters_that_come_twice(broker: Broker) -> None:
+def test_artemis_drops_messages_that_come_twice(broker: Broker) -> None:
     queue = unique("orders")
 
     async def scenario() -> None:
@@ -190,9 +190,9 @@ def test_artemis_drops_letters_that_come_twice(broker: Broker) -> None:
         async with running(connecting):
             await eventually(lambda: connecting.connected)
             delivery = AmqpDelivery(connecting, lambda _: converter("jms"))
-            letters = [letter(number, queue) for number in range(100)]
-            assert await delivery.deliver(letters) == [None] * 100
-            assert await delivery.deliver(letters[50:]) == [None] * 50
+            messages = [outbound(number, queue) for number in range(100)]
+            assert await delivery.deliver(messages) == [None] * 100
+            assert await delivery.deliver(messages[50:]) == [None] * 50
 
     asyncio.run(scenario())
     messages = broker.all_of(queue)

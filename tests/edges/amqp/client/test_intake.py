@@ -13,14 +13,13 @@ proton = pytest.importorskip("proton", reason="python-qpid-proton is not install
 
 from tests.support.amqp.broker import Broker  # noqa: E402
 from tests.support.asynchronous import eventually, running  # noqa: E402
-from tests.support.journals import MemoryJournal, refusing  # noqa: E402
+from tests.support.journals import DeadLetterBox, MemoryJournal, refusing  # noqa: E402
 from tests.support.polling import eventually as eventually_sync  # noqa: E402
 
 from isthmus.config.model.brokers import BrokerSettings  # noqa: E402
 from isthmus.edges.amqp.client import AmqpClient, AmqpIntake  # noqa: E402
-from isthmus.edges.amqp.client import intake as remote_intake  # noqa: E402
-from isthmus.errors import HardFailure, SoftFailure  # noqa: E402
-from isthmus.message import Message  # noqa: E402
+from isthmus.edges.amqp.client.intake import MAX_BYTES  # noqa: E402
+from isthmus.errors import HardFailure  # noqa: E402
 
 
 @pytest.fixture
@@ -29,20 +28,21 @@ def broker() -> Iterator[Broker]:
         yield broker
 
 
-class PolledRecord:
+class Run:
     """An intake, its journal and its dead letters."""
 
-    def __init__(self, url: str, addresses: str = "orders", **settings: Any) -> None:
+    def __init__(
+        self, url: str, addresses: str = "orders", *, max_bytes: int = MAX_BYTES, **settings: Any
+    ) -> None:
         self.journal = MemoryJournal()
-        self.kept: list[tuple[Message, SoftFailure]] = []
+        self.dead = DeadLetterBox()
         given = {"reconnect.max-wait": "200ms", "intake.addresses": addresses, **settings}
         self.client = AmqpClient(
             BrokerSettings.model_validate({"url": url, **given}), name="b", container_id="isthmus.test.b"
         )
-        self.intake = AmqpIntake(self.client, self.journal, dead_letters=self._keep, max_message_size=100_000)
-
-    async def _keep(self, message: Message, failure: SoftFailure) -> None:
-        self.kept.append((message, failure))
+        self.intake = AmqpIntake(
+            self.client, self.journal, dead_letters=self.dead, max_message_size=100_000, max_bytes=max_bytes
+        )
 
     @property
     def bodies(self) -> list[str]:
@@ -51,8 +51,8 @@ class PolledRecord:
 
 
 @asynccontextmanager
-async def taking(url: str, addresses: str = "orders", **settings: Any) -> AsyncIterator[PolledRecord]:
-    taken = PolledRecord(url, addresses, **settings)
+async def taking(url: str, addresses: str = "orders", **settings: Any) -> AsyncIterator[Run]:
+    taken = Run(url, addresses, **settings)
     async with running(taken.intake):
         yield taken
 
@@ -109,7 +109,7 @@ def test_nothing_is_accepted_before_the_journal_has_it_and_no_more_comes_than_cr
     asyncio.run(scenario())
 
 
-def test_what_was_not_settled_comes_again_after_the_broker_restarts(broker: Broker) -> None:
+def test_what_was_not_settled_is_redelivered_after_the_broker_restarts(broker: Broker) -> None:
     broker.put("orders", *numbered(50))
 
     async def scenario() -> None:
@@ -117,7 +117,7 @@ def test_what_was_not_settled_comes_again_after_the_broker_restarts(broker: Brok
             taken.journal.held = True
             await eventually(lambda: taken.journal.waiting == 20)
             await asyncio.to_thread(broker.stop)
-            await eventually(lambda: taken.client.away)
+            await eventually(lambda: taken.client.unavailable)
             assert len(broker.queues["orders"]) == 50
             await asyncio.to_thread(broker.start)
             await eventually(lambda: taken.client.connected)
@@ -131,7 +131,7 @@ def test_what_was_not_settled_comes_again_after_the_broker_restarts(broker: Brok
     asyncio.run(scenario())
 
 
-def test_an_intake_that_ends_settles_what_is_on_its_way_and_leaves_the_rest(broker: Broker) -> None:
+def test_an_intake_that_ends_settles_what_is_in_flight_and_leaves_the_rest(broker: Broker) -> None:
     broker.put("orders", *numbered(30))
 
     async def scenario() -> None:
@@ -179,8 +179,8 @@ def test_a_message_with_a_name_of_the_bridges_own_is_a_dead_letter(broker: Broke
 
     async def scenario() -> None:
         async with taking(broker.url) as taken:
-            await eventually(lambda: taken.bodies == ["0"] and taken.kept)
-            [(message, failure)] = taken.kept
+            await eventually(lambda: taken.bodies == ["0"] and taken.dead.letters)
+            [(message, failure)] = taken.dead.letters
             assert failure.code == "conversion"
             assert message.address == "orders"
             assert b"isthmus.id" in (message.value or b"")
@@ -197,23 +197,20 @@ def test_a_message_that_is_too_large_for_the_journal_is_rejected_and_the_rest_go
         async with taking(broker.url) as taken:
             await eventually(lambda: taken.bodies == ["0", "1"])
             await eventually(lambda: not broker.unsettled)
-            assert (taken.intake.traffic.messages, taken.intake.traffic.dead_letters) == (2, 1)
-            assert taken.kept == []
+            assert (taken.intake.traffic.messages, taken.intake.traffic.dead_letters) == (3, 1)
+            assert taken.dead.letters == []
 
     asyncio.run(scenario())
     [(message, condition)] = broker.rejected
     assert (message.id, condition) == ("ID:large", "amqp:link:message-size-exceeded")
 
 
-def test_the_broker_is_not_listened_to_while_too_many_bytes_are_under_way(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(remote_intake, "MAX_BYTES", 50_000)
+def test_the_socket_is_not_read_while_too_many_bytes_are_in_flight(broker: Broker) -> None:
     large = [proton.Message(f"{number}".ljust(20_000), id=f"ID:{number}") for number in range(200)]
     broker.put("orders", *large)
 
     async def scenario() -> None:
-        async with taking(broker.url) as taken:
+        async with taking(broker.url, max_bytes=50_000) as taken:
             taken.journal.held = True
             await eventually(lambda: taken.journal.waiting > 2)
             await asyncio.sleep(1)  # nothing may follow, beyond what the socket had read already
@@ -229,7 +226,7 @@ def test_a_journal_that_refuses_ends_the_intake_and_the_message_stays_with_the_b
     broker.put("orders", *numbered(1))
 
     async def scenario() -> None:
-        taken = PolledRecord(broker.url)
+        taken = Run(broker.url)
         taken.journal.refuse = refusing(HardFailure("no room", remedy="none"))
         with pytest.raises(HardFailure, match="no room"):
             await asyncio.wait_for(taken.intake.run(), 60)

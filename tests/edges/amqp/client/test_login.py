@@ -15,11 +15,10 @@ from tests.support.certificates import make_certificates
 from isthmus.config.model.amqp import AmqpsSettings
 from isthmus.config.model.brokers import BrokerSettings
 from isthmus.edges.amqp.client import AmqpClient
+from isthmus.edges.amqp.client.client import reach
 from isthmus.edges.amqp.client.connecting import mechanisms
-from isthmus.edges.amqp.client.reaching import reach
 from isthmus.edges.amqp.server.users import Users, set_user
-from isthmus.edges.contract import Unreachable
-from isthmus.errors import HardFailure
+from isthmus.errors import HardFailure, Unreachable
 
 PASSWORD = "s3cret/@:%"
 QUOTED = "s3cret%2F%40%3A%25"

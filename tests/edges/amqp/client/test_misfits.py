@@ -27,8 +27,8 @@ from isthmus.edges.amqp.protocol import (
     SessionBegun,
 )
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error
-from isthmus.edges.contract import OutboundMessage, Unreachable
-from isthmus.errors import HardFailure
+from isthmus.edges.contract import OutboundMessage
+from isthmus.errors import HardFailure, Unreachable
 from isthmus.journal.layout import Record
 
 Odd = Callable[[Connection, Event], None]
@@ -67,7 +67,7 @@ def accept(event: LinkAttached) -> None:
     event.link.grant(10)
 
 
-def letters(count: int) -> list[OutboundMessage]:
+def messages(count: int) -> list[OutboundMessage]:
     return [OutboundMessage(f"j:0:{n}", "orders", Record(None, b"x", ())) for n in range(count)]
 
 
@@ -120,8 +120,8 @@ def test_an_outcome_that_comes_with_a_detach_does_no_harm() -> None:
             await eventually(lambda: client.connected)
             delivery = AmqpDelivery(client, lambda _: converter("jms"))
             with pytest.raises(Unreachable, match="a mishap"):
-                await delivery.deliver(letters(3))
-            assert await delivery.deliver(letters(3)) == [None] * 3
+                await delivery.deliver(messages(3))
+            assert await delivery.deliver(messages(3)) == [None] * 3
 
     asyncio.run(scenario())
 
@@ -143,7 +143,7 @@ def test_a_message_that_the_broker_finds_too_large_is_refused_and_those_behind_i
         async with misfit(odd) as client, running(client):
             await eventually(lambda: client.connected)
             delivery = AmqpDelivery(client, lambda _: converter("jms"))
-            large, small = OutboundMessage("j:0:9", "orders", Record(None, b"large", ())), letters(2)
+            large, small = OutboundMessage("j:0:9", "orders", Record(None, b"large", ())), messages(2)
             batch = [small[0], large, small[1]]
             with pytest.raises(Unreachable):
                 await delivery.deliver(batch)

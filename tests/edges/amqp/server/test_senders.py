@@ -105,7 +105,7 @@ def test_a_relay_to_ever_new_addresses_remembers_only_some(
     assert [entry.message.address for entry in door.memory.entries] == [f"topic-{n}" for n in range(20)]
     [connection] = door.server._connections
     [link] = [link for session in connection.engine.sessions.values() for link in session.links.values()]
-    assert 1 <= len(link.context._checked) <= 3
+    assert 1 <= len(link.handler._checked) <= 3
 
 
 def test_messages_keep_their_order_while_an_address_is_looked_up(door: Door) -> None:

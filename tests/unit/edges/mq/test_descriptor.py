@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from isthmus.edges.mq.descriptor import DEFAULTS, FIELD_BYTES, FIELDS, Mqmd
-from isthmus.edges.mq.port import MqError, Outcome, QueueTarget, TopicTarget, parse_target
+from isthmus.edges.mq.port import QueueTarget, TopicTarget, parse_target
+from isthmus.edges.mq.reasons import Outcome, mq_error, outcome_of
 from isthmus.errors import EncodeError
 
 
@@ -34,14 +35,14 @@ def test_a_value_that_no_field_can_hold_is_refused(fields: dict[str, object]) ->
 
 
 def test_an_error_tells_its_reason() -> None:
-    error = MqError(2033, "MQGET Q")
+    error = mq_error(2033, "MQGET Q")
     assert str(error) == "MQGET Q: MQ reason 2033 (NO_MSG_AVAILABLE)"
-    assert error.outcome is Outcome.EMPTY
+    assert outcome_of(error) is Outcome.EMPTY
 
 
 def test_a_reason_that_is_not_known_is_somebody_s_to_look_at() -> None:
-    error = MqError(2999, "MQPUT Q")
-    assert (error.name, error.outcome) == ("unknown to Isthmus", Outcome.REFUSED)
+    error = mq_error(2999, "MQPUT Q")
+    assert (error.name, outcome_of(error)) == ("unknown to Isthmus", Outcome.REFUSED)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage
-from isthmus.edges.mq.port import MqError, Outcome, QueueTarget, TopicTarget
+from isthmus.edges.mq.port import QueueTarget, TopicTarget
+from isthmus.edges.mq.reasons import Outcome, outcome_of
+from isthmus.errors import MqError
 from isthmus.testing.memory_queue import topic_matches
 from isthmus.testing.queue_manager import MemoryQueueManager, shared_queue_manager
 
@@ -36,7 +38,7 @@ def test_an_inhibited_queue_is_a_matter_of_time() -> None:
         connection.put(QueueTarget("Q"), MqMessage())
     with pytest.raises(MqError) as get:
         connection.open_queue("Q").get()
-    assert [(raised.value.reason, raised.value.outcome) for raised in (put, get)] == [
+    assert [(raised.value.reason, outcome_of(raised.value)) for raised in (put, get)] == [
         (2051, Outcome.LATER),
         (2016, Outcome.LATER),
     ]

@@ -1,11 +1,13 @@
-"""The client of existing brokers: takes messages from their queues and topics, and sends letters to them.
+"""The client of existing brokers: takes messages from their queues and topics, and sends messages to them.
 
 ::
 
-    AmqpClient ──► BrokerConnection (the engine on a socket) ──► AmqpIntake, a link for every address
-                                                             └─► AmqpDelivery, a link for every destination
+    AmqpClient ──► BrokerConnection (the engine on a socket) ──► AmqpIntake, an IncomingLink for each address
+                                                             └─► AmqpDelivery, an OutgoingLink for each
+                                                                 destination
 
-Intake and delivery have a connection each, so that trouble with one is none with the other.
+Intake and delivery have a connection each, so that trouble with one is none with the other. `translate` is
+where a message of the broker's becomes an entry of the journal, and a record of the outbox a message.
 """
 
 from isthmus.edges.amqp.client.client import AmqpClient

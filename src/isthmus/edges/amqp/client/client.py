@@ -1,38 +1,25 @@
-"""A broker's connection that is made when it is needed, and made again when it breaks.
+"""One connection to a broker that reconnects by itself.
 
-Attempts back off with jitter, and go round the broker's servers. What is logged is that the broker is away
-and that it is back, once each. A broker that refuses the bridge the first time ends it; one that has taken it
-before may have its reasons, and is tried again.
+Attempts back off (see `isthmus.edges.reconnect`) and go round the broker's servers. A broker that refuses the
+bridge the first time ends it; one that has taken it before may have its reasons, and is tried again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random
-from dataclasses import dataclass
 from typing import Final
 
 from isthmus.config.model.brokers import BrokerSettings
 from isthmus.edges.amqp.client.connecting import connect
-from isthmus.edges.amqp.client.connection import BrokerConnection, Refusal
-from isthmus.edges.contract import Unreachable
-from isthmus.errors import ConfigError, HardFailure
+from isthmus.edges.amqp.client.connection import BrokerConnection
+from isthmus.edges.reconnect import Backoff, ConnectionCounts
+from isthmus.errors import ConfigError, HardFailure, LoginRefused, Unreachable
 
 log = logging.getLogger(__name__)
 
-FIRST_WAIT_S: Final = 0.05
 STEADY_S: Final = 5.0
-"""How long a connection must have held for the next attempt not to wait."""
-
-
-@dataclass(slots=True)
-class ConnectionCounts:
-    """What happened to the connection since the start."""
-
-    connects: int = 0
-    disconnects: int = 0
-    reconnects: int = 0
+"""How long a connection must have held for the waits to begin anew."""
 
 
 class AmqpClient:
@@ -45,9 +32,9 @@ class AmqpClient:
         """What the configuration calls the broker."""
         self.container_id = container_id
         self._connection: BrokerConnection | None = None
-        self._connected_at = 0.0
-        self._attempts = 0
-        self._missed = False
+        self._backoff = Backoff(
+            f"the broker {name}", log=log, longest_wait_s=broker.max_backoff_s, steady_s=STEADY_S
+        )
         self._closing = False
 
     @property
@@ -56,9 +43,9 @@ class AmqpClient:
         return self._connection is not None and self._connection.is_open
 
     @property
-    def away(self) -> bool:
-        """Whether the broker is not there, and was looked for."""
-        return self._missed
+    def unavailable(self) -> bool:
+        """Whether the last attempt to reach the broker failed."""
+        return self._backoff.unavailable
 
     @property
     def live(self) -> BrokerConnection:
@@ -79,21 +66,14 @@ class AmqpClient:
     async def available(self) -> BrokerConnection:
         """A new connection, however long that takes. Raises `HardFailure`."""
         while True:
-            if self._attempts:
-                await asyncio.sleep(self.wait_s(self._attempts))
-            self._attempts += 1
+            await self._backoff.wait()
             try:
                 return await self._connect()
             except Unreachable as error:
-                self._note(str(error))
-
-    def wait_s(self, attempts: int) -> float:
-        """How long to wait after so many attempts that failed."""
-        longest = min(self.broker.max_backoff_s, FIRST_WAIT_S * 2 ** min(attempts, 16))
-        return random.uniform(longest / 2, longest)
+                self._backoff.failed(error)
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Disconnect."""
         self._closing = True
         connection, self._connection = self._connection, None
         if connection is not None and connection.is_open:
@@ -101,10 +81,10 @@ class AmqpClient:
 
     async def _connect(self) -> BrokerConnection:
         servers = self.broker.servers
-        server = servers[(self._attempts - 1) % len(servers)]
+        server = servers[self._backoff.failures % len(servers)]
         try:
             connection = await connect(self.broker, server, self.container_id)
-        except Refusal as error:
+        except LoginRefused as error:
             if self.counts.connects:
                 raise
             raise HardFailure(
@@ -115,10 +95,7 @@ class AmqpClient:
             raise Unreachable(f"{server.shown}: {error}") from error
         except ConfigError as error:
             raise ConfigError(f"amqp.connect.{self.name}.{error}") from None
-        if self._missed:
-            log.info("the broker %s is back, at %s", self.name, server.shown)
-        self._missed = False
-        self._connected_at = asyncio.get_running_loop().time()
+        self._backoff.succeeded()
         self.counts.connects += 1
         self.counts.reconnects += self.counts.connects > 1
         self._connection = connection
@@ -126,14 +103,24 @@ class AmqpClient:
         return connection
 
     def _on_end(self, ended: asyncio.Future[str]) -> None:
-        if self._closing:
-            return
-        self.counts.disconnects += 1
-        if ended.get_loop().time() - self._connected_at > STEADY_S:
-            self._attempts = 0
-        self._note(ended.result())
+        if not self._closing:
+            self.counts.disconnects += 1
+            self._backoff.failed(ended.result())
 
-    def _note(self, why: str) -> None:
-        if not self._missed:
-            log.warning("the broker %s is away: %s", self.name, why)
-        self._missed = True
+
+def reach(broker: BrokerSettings, bridge_id: str) -> str:
+    """Connect, log in and disconnect; returns who answered. Raises `Unreachable` with all the reasons."""
+    return asyncio.run(_reach(broker, f"isthmus.{bridge_id}.doctor"))
+
+
+async def _reach(broker: BrokerSettings, container_id: str) -> str:
+    problems = []
+    for server in broker.servers:
+        try:
+            connection = await connect(broker, server, container_id)
+        except Unreachable as error:
+            problems.append(f"{server.shown} cannot be reached: {error}")
+            continue
+        await connection.close()
+        return f"{server.shown} answers, as {connection.opened.result()}"
+    raise Unreachable("; ".join(problems))

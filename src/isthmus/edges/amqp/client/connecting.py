@@ -1,22 +1,21 @@
-"""Connects to a broker: a socket, with TLS if it is to be, and a login that tells nobody who listens."""
+"""Connects to a broker: a socket, with TLS if it is to be, and a login that shows nobody the password."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Final
 
 from isthmus.config.model.brokers import BrokerSettings, Server
-from isthmus.edges.amqp.client.connection import BrokerConnection, Refusal
+from isthmus.edges.amqp.client.connection import BrokerConnection
 from isthmus.edges.amqp.protocol import Connection, Limits, Open, SaslClient
 from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
-from isthmus.edges.contract import Unreachable
-
-CONNECT_TIMEOUT_S: Final = 10.0
+from isthmus.errors import LoginRefused, Unreachable
 
 
-async def connect(broker: BrokerSettings, server: Server, container_id: str) -> BrokerConnection:
-    """An open connection. Raises `Unreachable`, and `Refusal` if trying again does not help."""
+async def connect(
+    broker: BrokerSettings, server: Server, container_id: str, *, timeout_s: float = 10.0
+) -> BrokerConnection:
+    """An open connection. Raises `Unreachable`, and `LoginRefused` if trying again does not help."""
     loop = asyncio.get_running_loop()
     limits = Limits(idle_timeout_s=broker.idle_timeout_s)
     sasl = SaslClient(
@@ -27,7 +26,7 @@ async def connect(broker: BrokerSettings, server: Server, container_id: str) -> 
     )
     connection = BrokerConnection(Connection.client(limits, sasl), Open(container_id, hostname=server.host))
     try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             await loop.create_connection(
                 lambda: connection,
                 server.host,
@@ -37,9 +36,9 @@ async def connect(broker: BrokerSettings, server: Server, container_id: str) -> 
             )
             await asyncio.shield(connection.opened)
     except ssl.SSLCertVerificationError as error:
-        raise Refusal(f"its certificate is not trusted: {error.verify_message}") from None
+        raise LoginRefused(f"its certificate is not trusted: {error.verify_message}") from None
     except TimeoutError:
-        raise Unreachable(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
+        raise Unreachable(f"no answer within {timeout_s:g} s") from None
     except OSError as error:
         raise Unreachable(error.strerror or str(error)) from None
     finally:

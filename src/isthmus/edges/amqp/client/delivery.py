@@ -1,18 +1,18 @@
-"""Sends letters to a broker's queues and topics.
+"""Sends messages to a broker's queues and topics.
 
-A letter's destination is ``orders``, ``queue://orders`` or ``topic://news``; ``*`` is the address in its
-header ``Destination``. It is handed over when the broker has accepted it. What else a broker may say:
+A message's destination is ``orders``, ``queue://orders`` or ``topic://news``; ``*`` is the address in its
+header ``Destination``. It is delivered when the broker has accepted it. What other outcomes mean:
 
 =============================  ==========================================================================
-rejected                       it never will take it: a dead letter, unless it is short of room
+rejected                       it never will take it: dead-lettered, unless it is short of room
 modified, undeliverable here   the same
-modified, released             not now: the letter is sent again; one that was released for half a minute
-                               is a dead letter, since brokers say so when nobody would get it
-an address that is not there   is asked for again, for half a minute; then its letters are dead letters
+modified, released             not now: the message is sent again; one that was released for half a minute
+                               is dead-lettered, since brokers say so when nobody would get it
+an address that is not there   is asked for again, for half a minute; then its messages are dead-lettered
 =============================  ==========================================================================
 
-Many letters are under way at a time; those of one address are on the wire in their order. What the broker has
-decided on is not sent again when the rest of a batch is.
+Many messages are in flight at a time; those of one address are on the wire in their order. What has an
+outcome is not sent again when the rest of a batch is.
 """
 
 from __future__ import annotations
@@ -26,121 +26,133 @@ from isthmus.config.model.brokers import Node
 from isthmus.converters import MessageConverter
 from isthmus.edges.amqp.client.client import AmqpClient
 from isthmus.edges.amqp.client.connection import BrokerConnection
-from isthmus.edges.amqp.client.outgoing import ANYWHERE, encode
-from isthmus.edges.amqp.client.targets import BrokerTarget, Refused
+from isthmus.edges.amqp.client.outgoing_link import OutgoingLink
+from isthmus.edges.amqp.client.translate import ANYWHERE, to_amqp
 from isthmus.edges.amqp.protocol.conditions import MESSAGE_SIZE_EXCEEDED, RESOURCE_LIMIT_EXCEEDED
 from isthmus.edges.amqp.protocol.terms import Accepted, Modified, Rejected, Released
-from isthmus.edges.contract import OutboundMessage, Unreachable
-from isthmus.errors import OversizeFailure, RefusedFailure, SoftFailure
+from isthmus.edges.contract import OutboundMessage
+from isthmus.errors import OversizeFailure, Refused, RefusedFailure, SoftFailure, Unreachable
 
 ANSWER_S: Final = 30.0
-"""How long a broker may take to attach, to give credit or to decide."""
+"""How long a broker may take to attach, to give credit or to settle."""
 PATIENCE_S: Final = 30.0
-"""For how long an address may be missing, or a letter be released, before it is given up: brokers restart."""
+"""For how long an address may be missing, or a message be released, until it is given up: brokers restart."""
 
 ConverterOf = Callable[[str], MessageConverter]
+Sent = tuple[OutboundMessage, asyncio.Future[object]]
 
 
 class AmqpDelivery:
     """Delivery to a broker, as `isthmus.edges.contract` describes it. The client is to be run beside it."""
 
-    def __init__(self, client: AmqpClient, converter_of: ConverterOf) -> None:
+    def __init__(
+        self,
+        client: AmqpClient,
+        converter_of: ConverterOf,
+        *,
+        answer_s: float = ANSWER_S,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
         """``converter_of`` has, for a destination, the converter that the route to it writes with."""
         self.client = client
         self._converter_of = converter_of
+        self._answer_s = answer_s
+        self._patience_s = patience_s
         self._duplicate_id = client.broker.delivery == "duplicate-id"
         self._connection: BrokerConnection | None = None
-        self._targets: dict[str, BrokerTarget] = {}
-        self._decided: dict[str, SoftFailure | None] = {}
-        """By the id of its letter: what is known already, when a batch comes again."""
+        self._links: dict[str, OutgoingLink] = {}
+        self._outcomes: dict[str, SoftFailure | None] = {}
+        """By the id of its message: what is known already when a batch is delivered again."""
         self._since: dict[str, float] = {}
-        """Since when an address is missing, or a letter is released."""
+        """Since when an address is missing, or a message is released."""
 
-    async def deliver(self, letters: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
-        """Send the letters, in order; return when the broker has decided on each."""
+    async def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
+        """Send the messages, in order; return when each has an outcome."""
         connection = self.client.live
         if connection is not self._connection:
-            self._connection, self._targets = connection, {}
-        due = self._encoded([letter for letter in letters if letter.id not in self._decided])
-        targets = {
-            destination: target
-            for destination in dict.fromkeys(letter.destination for letter, _ in due)
-            if (target := await self._target(connection, destination)) is not None
+            self._connection, self._links = connection, {}
+        due = self._encoded([message for message in messages if message.id not in self._outcomes])
+        links = {
+            destination: link
+            for destination in dict.fromkeys(message.destination for message, _ in due)
+            if (link := await self._link(connection, destination)) is not None
         }
-        sent: list[tuple[OutboundMessage, asyncio.Future[object]]] = []
+        sent: list[Sent] = []
         trouble: Unreachable | None = None
         try:
-            for letter, data in due:
-                target = targets.get(letter.destination)
-                if target is None:
-                    self._decided[letter.id] = RefusedFailure(f"{letter.destination} cannot be sent to")
-                elif 0 < target.max_message_size < len(data):
-                    self._decided[letter.id] = _oversize(len(data), target.max_message_size)
+            for message, data in due:
+                link = links.get(message.destination)
+                if link is None:
+                    self._outcomes[message.id] = RefusedFailure(f"{message.destination} cannot be sent to")
+                elif 0 < link.max_message_size < len(data):
+                    self._outcomes[message.id] = OversizeFailure(
+                        f"the message has {len(data)} bytes; the broker takes {link.max_message_size}",
+                        size=len(data),
+                        limit=link.max_message_size,
+                    )
                 else:
-                    await target.credit_within(ANSWER_S)
-                    sent.append((letter, target.send(data)))
+                    await link.credit_within(self._answer_s)
+                    sent.append((message, link.send(data)))
         except (Unreachable, Refused) as error:
             trouble = Unreachable(str(error))
-        trouble = await self._judge(connection, sent) or trouble
+        trouble = await self._await_outcomes(connection, sent) or trouble
         if trouble is not None:
             raise trouble
-        answers = [self._decided[letter.id] for letter in letters]
-        self._decided.clear()
+        answers = [self._outcomes[message.id] for message in messages]
+        self._outcomes.clear()
         return answers
 
-    def _encoded(self, letters: Sequence[OutboundMessage]) -> list[tuple[OutboundMessage, bytes]]:
-        found = []
-        for letter in letters:
+    def _encoded(self, messages: Sequence[OutboundMessage]) -> list[tuple[OutboundMessage, bytes]]:
+        encoded = []
+        for message in messages:
             try:
-                node, converter = _node(letter.destination), self._converter_of(letter.destination)
-                found.append((letter, encode(letter, node, converter, duplicate_id=self._duplicate_id)))
+                node, converter = _node(message.destination), self._converter_of(message.destination)
+                encoded.append((message, to_amqp(message, node, converter, duplicate_id=self._duplicate_id)))
             except SoftFailure as failure:
-                self._decided[letter.id] = failure
-        return found
+                self._outcomes[message.id] = failure
+        return encoded
 
-    async def _target(self, connection: BrokerConnection, destination: str) -> BrokerTarget | None:
+    async def _link(self, connection: BrokerConnection, destination: str) -> OutgoingLink | None:
         """The link to a destination; None for one that was missing for too long. Raises `Unreachable`."""
-        known = self._targets.get(destination)
+        known = self._links.get(destination)
         if known is not None and known.ended is None:
             return known
-        target = BrokerTarget(connection, _node(destination), f"{self.client.container_id}:{destination}")
+        link = OutgoingLink(connection, _node(destination), f"{self.client.container_id}:{destination}")
         try:
-            await target.attached_within(ANSWER_S)
+            await link.attached_within(self._answer_s)
         except Refused as refusal:
             if self._is_over(destination):
                 return None
             raise Unreachable(f"{destination} cannot be sent to: {refusal.description}") from refusal
         self._since.pop(destination, None)
-        self._targets[destination] = target
-        return target
+        self._links[destination] = link
+        return link
 
-    async def _judge(
-        self, connection: BrokerConnection, sent: Sequence[tuple[OutboundMessage, asyncio.Future[object]]]
-    ) -> Unreachable | None:
-        """Note what was decided. What was not is the reason why the batch has to come again."""
+    async def _await_outcomes(self, connection: BrokerConnection, sent: Sequence[Sent]) -> Unreachable | None:
+        """Note the outcomes. A message without one is the reason why the batch has to be sent again."""
         if sent:
-            _, undecided = await asyncio.wait([outcome for _, outcome in sent], timeout=ANSWER_S)
-            if undecided:
+            _, unsettled = await asyncio.wait([outcome for _, outcome in sent], timeout=self._answer_s)
+            if unsettled:
                 connection.abort()  # what it has is not known: with another connection we start anew
                 await asyncio.wait([outcome for _, outcome in sent])
         trouble: Unreachable | None = None
-        for letter, outcome in sent:
+        for message, outcome in sent:
             problem = outcome.exception()
             if (
                 isinstance(problem, Refused)
                 and problem.condition == MESSAGE_SIZE_EXCEEDED
                 and trouble is None
             ):
-                self._decided[letter.id] = OversizeFailure(str(problem))
+                self._outcomes[message.id] = OversizeFailure(str(problem))
                 trouble = Unreachable(str(problem))  # it took the link with it, and all behind it
             elif problem is not None:
                 trouble = trouble or Unreachable(str(problem))
-            elif (later := self._later(letter, outcome.result())) is not None:
+            elif (later := self._later(message, outcome.result())) is not None:
                 trouble = trouble or Unreachable(later)
         return trouble
 
-    def _later(self, letter: OutboundMessage, outcome: object) -> str | None:
-        """Note an outcome, or say why the letter has to be sent again."""
+    def _later(self, message: OutboundMessage, outcome: object) -> str | None:
+        """Note an outcome, or say why the message has to be sent again."""
         failure: SoftFailure | None = None
         match outcome:
             case Accepted():
@@ -155,24 +167,20 @@ class AmqpDelivery:
             case Modified(undeliverable_here=True):
                 failure = RefusedFailure("the broker cannot deliver it")
             case Modified():
-                return "the broker has not taken a letter, and may later"
+                return "the broker has not accepted a message, and may later"
             case Released():
-                if not self._is_over(letter.id):
-                    return f"the broker has released a letter for {letter.destination}"
+                if not self._is_over(message.id):
+                    return f"the broker has released a message for {message.destination}"
                 failure = RefusedFailure("released by the broker again and again: nobody there takes it")
             case _:
-                return "the broker has settled a letter without an outcome"
-        self._since.pop(letter.id, None)
-        self._decided[letter.id] = failure
+                return "the broker has settled a message without an outcome"
+        self._since.pop(message.id, None)
+        self._outcomes[message.id] = failure
         return None
 
     def _is_over(self, what: str) -> bool:
-        return time.monotonic() - self._since.setdefault(what, time.monotonic()) > PATIENCE_S
+        return time.monotonic() - self._since.setdefault(what, time.monotonic()) > self._patience_s
 
 
 def _node(destination: str) -> Node:
     return ANYWHERE if destination == "*" else Node.of(destination)
-
-
-def _oversize(size: int, limit: int) -> OversizeFailure:
-    return OversizeFailure(f"the message has {size} bytes; the broker takes {limit}")

@@ -8,7 +8,7 @@
 
 Deliveries are raw: the engine carries the bytes of messages and never looks into them. It refuses what the
 specification forbids with the right condition, and holds no more than its `Limits` and the credit granted
-allow. There are no sockets, clocks or threads in it; `isthmus.edges.amqp.server.server` puts it on asyncio.
+allow. There are no sockets, clocks or threads in it; `isthmus.edges.amqp.transport` puts it on asyncio.
 """
 
 from isthmus.edges.amqp.protocol.connection import Connection, Limits
@@ -25,6 +25,7 @@ from isthmus.edges.amqp.protocol.events import (
     SessionBegun,
     SessionEnded,
 )
+from isthmus.edges.amqp.protocol.handler import LinkHandler
 from isthmus.edges.amqp.protocol.link import Link, Receiver, Sender
 from isthmus.edges.amqp.protocol.performatives import Attach, Open
 from isthmus.edges.amqp.protocol.sasl import Identity, SaslClient, SaslServer, ScramSecret
@@ -44,6 +45,7 @@ __all__ = [
     "Link",
     "LinkAttached",
     "LinkDetached",
+    "LinkHandler",
     "Open",
     "Opened",
     "Receiver",

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from isthmus.errors import IsthmusError
+from isthmus.errors import Fault
 
 INTERNAL_ERROR: Final = "amqp:internal-error"
 NOT_FOUND: Final = "amqp:not-found"
@@ -49,15 +49,6 @@ STOLEN: Final = "amqp:link:stolen"
 UNKNOWN_TRANSACTION: Final = "amqp:transaction:unknown-id"
 TRANSACTION_ROLLBACK: Final = "amqp:transaction:rollback"
 TRANSACTION_TIMEOUT: Final = "amqp:transaction:timeout"
-
-
-class Fault(IsthmusError):
-    """Something that the specification forbids. ``condition`` and ``description`` are for the peer."""
-
-    def __init__(self, condition: str, description: str) -> None:
-        super().__init__(f"{condition}: {description}")
-        self.condition = condition
-        self.description = description
 
 
 class ConnectionFault(Fault):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import msgspec
 
@@ -89,7 +89,7 @@ class _Phase(Enum):
 
 
 class Connection:
-    """One connection, as server or as client. ``context`` is the application's."""
+    """One connection, as server or as client."""
 
     def __init__(
         self, limits: Limits, sasl: SaslServer | SaslClient | None, *, is_server: bool, needs_sasl: bool
@@ -103,7 +103,6 @@ class Connection:
         self.due: dict[Session, None] = {}
         """Sessions that have something gathered to be sent."""
         self.partial_bytes = 0
-        self.context: Any = None
         self._is_server = is_server
         self._needs_sasl = needs_sasl
         self._phase = _Phase.SASL_HEADER if sasl is not None else _Phase.AMQP_HEADER

@@ -79,7 +79,7 @@ class SessionEnded(NamedTuple):
 class LinkAttached(NamedTuple):
     """The peer attached a link, or answered our attach.
 
-    One that the peer began is answered with `Link.accept` or `Link.refuse`.
+    One that the peer began is answered with `Link.attach` or `Link.refuse`.
     """
 
     link: Link

@@ -35,13 +35,14 @@ from isthmus.edges.amqp.protocol.performatives import (
 from isthmus.edges.amqp.protocol.terms import DELIVERY_STATES, Error, Source, Target
 
 if TYPE_CHECKING:
+    from isthmus.edges.amqp.protocol.handler import LinkHandler
     from isthmus.edges.amqp.protocol.session import Session
 
 MAX_TAG_BYTES: Final = 32
 
 
 class Link(ABC):
-    """What both kinds have in common. ``context`` is the application's, to hang its own state on."""
+    """What both kinds have in common."""
 
     role: bool
 
@@ -64,7 +65,8 @@ class Link(ABC):
         self.detach_sent = False
         self.detached = False
         """Whether the peer has detached it, or the session is over."""
-        self.context: Any = None
+        self.handler: LinkHandler | None = None
+        """Whoever is told what happens on the link. The application sets it."""
 
     @property
     def attached(self) -> bool:

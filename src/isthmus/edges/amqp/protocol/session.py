@@ -50,7 +50,7 @@ _ERRED_HANDLES_KEPT: Final = 64
 
 
 class Session:
-    """One session. ``context`` is the application's, to hang its own state on."""
+    """One session."""
 
     def __init__(self, connection: Connection, channel: int) -> None:
         self.connection = connection
@@ -63,7 +63,6 @@ class Session:
         self.ended = False
         """Whether the peer has ended it, or the connection is over."""
         self.handle_max = UINT_MAX
-        self.context: Any = None
         self._window = connection.limits.incoming_window
         self._by_remote_handle: dict[int, Link] = {}
         self._erred: deque[int] = deque(maxlen=_ERRED_HANDLES_KEPT)

@@ -1,7 +1,8 @@
-"""What the front door needs of others, and what it hands to them.
+"""What the AMQP server needs of others, and what it hands to them.
 
-`BatchJournal` is where senders' messages go. `OutgoingLinks` is the seam for receivers: the server hands
-every link that a client wants to receive on to it, and gets an `OutgoingLink` that fills the link.
+Senders' messages go to a `isthmus.edges.contract.Journal`. `OutgoingLinks` is the seam for receivers: the
+server hands every link that a client wants to receive on to it, and gets an `OutgoingLink` that fills the
+link.
 """
 
 from __future__ import annotations
@@ -11,45 +12,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from isthmus.edges.amqp.protocol import Attach, Delivery, Identity, Link, Sender
-from isthmus.edges.amqp.protocol.conditions import Fault
-from isthmus.edges.amqp.protocol.terms import Source
+from isthmus.edges.amqp.protocol.terms import Error, Source
 from isthmus.edges.amqp.server.transactions import Transactions
 from isthmus.edges.amqp.server.users import User
-from isthmus.errors import IsthmusError
-from isthmus.journal.layout import Entry, Record
 from isthmus.routing.route import TEMPORARY_PREFIX
 
 ERROR_PREFIX = "io.strimzi:"
 """Before conditions that are not AMQP's own, for clients that know them from that bridge."""
 ERROR_TO_KAFKA = f"{ERROR_PREFIX}error-to-kafka"
-
-
-class Refused(Fault):
-    """A link or message that is not taken: the condition and description that the client is told."""
-
-
-class BatchJournal(Protocol):
-    """Takes many entries without a future for each."""
-
-    def put(
-        self, entry: Entry, decided: Callable[[IsthmusError | None], None], *, more: bool = False
-    ) -> None:
-        """Write an entry. ``decided`` is called on the loop, later: with None once the journal has it.
-
-        Where ``more`` is about to follow, the entry may wait for that.
-        """
-        ...
-
-    def put_record(
-        self,
-        record: Record,
-        session: str,
-        decided: Callable[[IsthmusError | None], None],
-        *,
-        more: bool = False,
-    ) -> None:
-        """Write the record of an entry of a session, likewise."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +57,15 @@ class ReceiverRequest:
     """Where an acknowledgement in a transaction finds it: `Transactions.find`, `Transaction.enlist`."""
     wake: Callable[[], None]
     """To be called, on the loop, after anything was sent, settled or drained: bytes go out once a turn."""
+    detach: Callable[[Error], None]
+    """To be called when nothing more can come: detaches the link, and closes the `OutgoingLink`."""
     sign: Callable[[], None]
     """To be called for a receiver that wants nothing of its own client's: from then on what the connection
     sends says who sent it."""
     sent: Callable[[int], None]
     """To be told how many messages were sent, however many at a time."""
     congested: Callable[[], bool]
-    """Whether the client reads too slowly: send no more until `OutgoingLink.flowed` is called."""
+    """Whether the client reads too slowly: send no more until `OutgoingLink.on_flow` is called."""
 
 
 class OutgoingLink(Protocol):
@@ -104,31 +76,35 @@ class OutgoingLink(Protocol):
         """What the client is answered: the source as it was granted, with filters that are honoured."""
         ...
 
-    def flowed(self) -> None:
+    def on_flow(self) -> None:
         """Credit, or the wish to drain, has changed: see the link. Called once after attach, too."""
         ...
 
-    def disposed(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
+    def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
         """The client said something of deliveries: an outcome, or a transactional-state.
 
         Those that it did not settle are to be settled with ``delivery.settle(state)``.
         """
         ...
 
-    async def close(self, *, detached: bool) -> None:
-        """The link is over: commit what can be, let go of the rest. The detach is answered for you.
+    async def close(self, *, detached: bool, lost: bool) -> None:
+        """The link is over: commit what can be, release the rest. Called once, after whatever else was.
 
-        ``detached`` tells that the client did not close it, as with a durable subscription that it will come
-        back to.
+        A client's detach is answered when it returns, or after some seconds. ``detached`` tells that the
+        client did not close the link: it may come back to a durable subscription. ``lost`` tells that it did
+        not detach it either: it may have read what it has not decided on.
         """
         ...
 
 
 class OutgoingLinks(Protocol):
-    """Makes outgoing_links, and nodes that live as long as the link which asked for them."""
+    """Makes outgoing links, and nodes that live as long as the link which asked for them."""
 
     async def open(self, request: ReceiverRequest) -> OutgoingLink:
-        """What fills a link. Raises `Refused` for one that cannot be had; attach is answered for you."""
+        """What fills a link. Raises `Refused` for one that cannot be had; attach is answered for you.
+
+        The client may be gone when it returns. It is closed then, without another call.
+        """
         ...
 
     async def create_node(self, link: Link, client: Client) -> str:

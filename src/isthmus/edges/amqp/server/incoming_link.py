@@ -1,4 +1,4 @@
-"""What comes in on a link: a message for the journal, or a word to the coordinator of transactions.
+"""A link that messages come in on, for the journal.
 
 A delivery is accepted once the journal has it, never before, and rejected with a condition and a description
 if it never will. The credit that it used is given back with that. What a client sets in a message's ``to``
@@ -7,39 +7,32 @@ outranks the link's target.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from isthmus.codecs.amqp import AmqpMessage, AmqpValue
 from isthmus.codecs.jms import to_message
 from isthmus.edges.amqp.entry import entry_of
-from isthmus.edges.amqp.protocol import Delivery, Receiver
-from isthmus.edges.amqp.protocol.composite import interpret
+from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
 from isthmus.edges.amqp.protocol.conditions import (
     DECODE_ERROR,
+    INTERNAL_ERROR,
     NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
     UNAUTHORIZED_ACCESS,
     UNKNOWN_TRANSACTION,
-    Fault,
 )
-from isthmus.edges.amqp.protocol.terms import (
-    ACCEPTED,
-    Declare,
-    Declared,
-    Discharge,
-    Error,
-    Rejected,
-    TransactionalState,
-)
+from isthmus.edges.amqp.protocol.performatives import FIRST
+from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error, Rejected, Target, TransactionalState
 from isthmus.edges.amqp.server.addresses import KEPT
-from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA, Refused
-from isthmus.edges.amqp.server.transactions import IN_DOUBT, Transaction
-from isthmus.errors import DecodeError, HardFailure, IsthmusError, SoftFailure
+from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA
+from isthmus.edges.amqp.server.link import Granted, ServerLink
+from isthmus.edges.amqp.server.transactions import Transaction
+from isthmus.errors import DecodeError, Fault, HardFailure, IsthmusError, Refused, SoftFailure
 from isthmus.journal.fast_path import EncodedEntry, FastPath
 from isthmus.journal.layout import CLIENT, encode
 from isthmus.message import Header
@@ -48,30 +41,50 @@ if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
 
 
-class IncomingLink:
+class IncomingLink(ServerLink):
     """Takes the messages of one link. An empty address is that of an anonymous relay."""
 
-    def __init__(self, connection: ServerConnection, link: Receiver, address: str, session: str) -> None:
-        self.link = link
-        self.in_flight = 0
-        self._connection = connection
-        self._address = address
-        self._session = session
-        self._short_way = FastPath(address, session)
-        self._checked = {address} if address else set()
+    def __init__(self, connection: ServerConnection, link: Receiver) -> None:
+        super().__init__(connection, link)
+        self._receiver = link
+        self._session = connection.session_id(link.session)
+        self._address = ""
+        self._fast_path: FastPath
+        self._checked: set[str] = set()
         self._held: deque[tuple[Delivery, Transaction | None]] = deque()
-        """What waits for an address that is asked for, and the transactions that wait with it."""
+        """What waits for an address that is looked up, and the transactions that wait with it."""
         self._returned = 0
         self._window = connection.server.settings.credit
         self._count = 0
-        self._leaving = False
+        self._node: str | None = None
+        """The temporary queue that was made for the link."""
+        self._idle: asyncio.Event | None = None
+        """Set when the last message is decided, once somebody waits for that."""
 
-    def start(self) -> None:
+    async def open(self, attach: Attach) -> Granted:
+        """Check the target, or make the temporary queue that is asked for."""
+        self._link.rcv_settle_mode = FIRST  # a message is settled once it is in the journal, in one step
+        target = await self._grant(attach.target if isinstance(attach.target, Target) else Target())
+        self._address = target.address or ""
+        self._fast_path = FastPath(self._address, self._session)
+        if self._address:
+            self._checked.add(self._address)
+        return Granted(attach.source, target, self._connection.server.max_message_size)
+
+    def on_attached(self) -> None:
         """Grant the first credit."""
-        self.link.grant(self._window)
+        self._receiver.grant(self._window)
 
-    def receive(self, delivery: Delivery) -> None:
-        """Take a delivery."""
+    async def close(self, *, closed: bool, lost: bool) -> None:  # noqa: ARG002
+        """Wait, for a client that waits, until all that came over the link is decided."""
+        if self.in_flight and self._awaited:
+            self._idle = asyncio.Event()
+            await self._idle.wait()
+        if self._node is not None and self._connection.server.outgoing_links is not None:
+            await self._connection.server.outgoing_links.delete_node(self._node)
+
+    def on_delivery(self, delivery: Delivery) -> None:
+        """Take a message."""
         self.in_flight += 1
         self._connection.hold(len(delivery.data))
         transaction: Transaction | None = None
@@ -79,19 +92,33 @@ class IncomingLink:
             try:
                 transaction = self._transaction(delivery.state)
             except Fault as problem:
-                self._refuse(delivery, None, problem)
+                self._refuse_delivery(delivery, None, problem)
                 return
         if self._held:
             self._hold(delivery, transaction)
         else:
             self._take(delivery, transaction)
 
-    def leave(self) -> None:
-        """The client has detached the link: answer once all that came over it is decided."""
-        self._leaving = True
-        if not self.in_flight:
-            self.link.detach()
-            self._connection.wake()
+    async def _grant(self, target: Target) -> Target:
+        """The target as it is granted. Raises `Refused`."""
+        connection, server = self._connection, self._connection.server
+        if target.dynamic:
+            if server.outgoing_links is None:
+                raise Refused(NOT_IMPLEMENTED, "there are no temporary nodes")
+            self._node = await server.outgoing_links.create_node(self._link, connection.client)
+            return Target(
+                self._node,
+                dynamic=True,
+                expiry_policy=target.expiry_policy,
+                capabilities=target.capabilities,
+            )
+        if target.address:
+            if not connection.client.may_send(target.address):
+                raise Refused(UNAUTHORIZED_ACCESS, f"you may not send to {target.address!r:.300}")
+            problem = await server.addresses.find(target.address)
+            if problem is not None:
+                raise Refused(NOT_FOUND, problem)
+        return target
 
     def _hold(self, delivery: Delivery, transaction: Transaction | None) -> None:
         self._held.append((delivery, transaction))
@@ -100,26 +127,26 @@ class IncomingLink:
 
     def _take(self, delivery: Delivery, transaction: Transaction | None) -> None:
         try:
-            arrival = self._arrival(delivery.data)
-            if arrival.address not in self._checked and not self._check(arrival.address):
+            entry = self._entry(delivery.data)
+            if entry.address not in self._checked and not self._check(entry.address):
                 self._hold(delivery, transaction)
-                self._connection.spawn(self._look_up(arrival.address))
+                self._connection.spawn(self._look_up(entry.address))
                 return
-            self._write(delivery, transaction, arrival)
+            self._write(delivery, transaction, entry)
         except (Fault, SoftFailure) as problem:
-            self._refuse(delivery, transaction, problem)
+            self._refuse_delivery(delivery, transaction, problem)
 
-    def _arrival(self, data: bytes) -> EncodedEntry:
+    def _entry(self, data: bytes) -> EncodedEntry:
         as_json = self._connection.server.as_json
         if not (as_json or self._connection.signs_messages):
-            arrival = self._short_way.read(data)
-            if arrival is not None:
-                return arrival
+            encoded = self._fast_path.read(data)
+            if encoded is not None:
+                return encoded
         self._count += 1
         message = to_message(
             data,
             target=self._address,
-            fallback_id=f"ID:{self._session}:{self.link.handle}:{self._count}",
+            fallback_id=f"ID:{self._session}:{self._link.handle}:{self._count}",
             session=self._session,
             received_ms=int(time.time() * 1000),
         )
@@ -154,6 +181,9 @@ class IncomingLink:
                 refusal = Refused(NOT_FOUND, problem)
         except HardFailure as failure:
             refusal = Refused(ERROR_TO_KAFKA, str(failure))
+        except BaseException:
+            self._refuse_held(Refused(INTERNAL_ERROR, "the address was not looked up"))
+            raise
         held, self._held = self._held, deque()
         while held:
             if self._held:
@@ -161,7 +191,7 @@ class IncomingLink:
                 break
             delivery, transaction = held.popleft()
             if refusal is not None:
-                self._refuse(delivery, transaction, refusal)
+                self._refuse_delivery(delivery, transaction, refusal)
                 refusal = None
             else:
                 self._take(delivery, transaction)
@@ -169,12 +199,19 @@ class IncomingLink:
                 transaction.looked_into()
         self._connection.wake()
 
-    def _write(self, delivery: Delivery, transaction: Transaction | None, arrival: EncodedEntry) -> None:
+    def _refuse_held(self, refusal: Refused) -> None:
+        held, self._held = self._held, deque()
+        for delivery, transaction in held:
+            self._refuse_delivery(delivery, transaction, refusal)
+            if transaction is not None:
+                transaction.looked_into()
+
+    def _write(self, delivery: Delivery, transaction: Transaction | None, entry: EncodedEntry) -> None:
         if transaction is None:
             decided = partial(self._decided, delivery, ACCEPTED)
-            self._connection.server.journal.put_record(arrival.record(), self._session, decided)
+            self._connection.server.journal.put_record(entry.record(), self._session, decided)
         else:
-            transaction.add(arrival, partial(self._decided, delivery, transaction.accepted))
+            transaction.add(entry, partial(self._decided, delivery, transaction.accepted))
 
     def _transaction(self, state: object) -> Transaction:
         if not isinstance(state, TransactionalState):
@@ -194,7 +231,7 @@ class IncomingLink:
             stats.accepted_bytes += len(delivery.data)
         self._settle(delivery, state)
 
-    def _refuse(
+    def _refuse_delivery(
         self,
         delivery: Delivery,
         transaction: Transaction | None,
@@ -214,66 +251,10 @@ class IncomingLink:
         self._connection.release(len(delivery.data))
         delivery.settle(state)
         self._returned += 1
-        if self._leaving:
+        if self._idle is not None:
             if not self.in_flight:
-                self.link.detach()
-        elif self.link.credit <= self._window >> 1 and self._connection.welcome:
-            self.link.grant(self._returned)
+                self._idle.set()
+        elif self._receiver.credit <= self._window >> 1 and self._connection.accepting:
+            self._receiver.grant(self._returned)
             self._returned = 0
-        self._connection.wake()
-
-
-class Coordinator:
-    """Takes the words of a link to the coordinator: declare and discharge."""
-
-    CREDIT: Final = 100
-
-    def __init__(self, connection: ServerConnection, link: Receiver, session: str) -> None:
-        self.link = link
-        self._connection = connection
-        self._session = session
-
-    def start(self) -> None:
-        """Grant the first credit."""
-        self.link.grant(self.CREDIT)
-
-    def receive(self, delivery: Delivery) -> None:
-        """Take a word."""
-        if self.link.credit <= self.CREDIT >> 1:
-            self.link.grant(self.CREDIT - self.link.credit)
-        try:
-            self._obey(delivery)
-        except Fault as problem:
-            delivery.settle(Rejected(Error(problem.condition, problem.description)))
-        except DecodeError as problem:
-            delivery.settle(Rejected(Error(DECODE_ERROR, str(problem))))
-
-    def leave(self) -> None:
-        """The client has detached the link: what it left open is rolled back."""
-        self._connection.transactions.abandon(self._session)
-        self.link.detach()
-        self._connection.wake()
-
-    def _obey(self, delivery: Delivery) -> None:
-        body = AmqpMessage.decode(delivery.data).body
-        word = interpret(body.value) if isinstance(body, AmqpValue) else None
-        if isinstance(word, Declare):
-            if word.global_id is not None:
-                raise Refused(NOT_IMPLEMENTED, "there are no distributed transactions")
-            transaction = self._connection.transactions.declare(self._session)
-            delivery.settle(Declared(transaction.id))
-        elif isinstance(word, Discharge):
-            discharged = partial(self._discharged, delivery)
-            self._connection.transactions.discharge(word.txn_id, commit=not word.fail, discharged=discharged)
-        else:
-            raise Refused(NOT_ALLOWED, "the coordinator takes declare and discharge")
-
-    def _discharged(self, delivery: Delivery, condition: str | None, description: str) -> None:
-        if condition is None:
-            delivery.settle(ACCEPTED)
-        elif condition == IN_DOUBT:  # a rejection would say that it was rolled back
-            self._connection.transactions.abandon(self._session)
-            self.link.detach(Error(condition, description))
-        else:
-            delivery.settle(Rejected(Error(condition, description)))
         self._connection.wake()

@@ -1,16 +1,17 @@
-"""The front door: an AMQP 1.0 server for JMS and AMQP clients, on asyncio.
+"""An AMQP 1.0 server for JMS and AMQP clients, on asyncio.
 
 What senders send goes to the journal, and is accepted once it is there. What receivers get comes from the
-`OutgoingLinks` that the server is given. `close` lets no more in, waits for what is in flight, and tells
-clients that it is not their fault.
+`OutgoingLinks` that the server is given. `close` takes no more connections, waits for what is in flight, and
+tells clients that it is not their fault. It returns in time, whatever hangs.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Coroutine
+import logging
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
@@ -20,17 +21,15 @@ from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_S
 from isthmus.edges.amqp.protocol.terms import Error
 from isthmus.edges.amqp.server.addresses import AddressBook
 from isthmus.edges.amqp.server.connection import ServerConnection
-from isthmus.edges.amqp.server.contract import BatchJournal, Client, OutgoingLinks
+from isthmus.edges.amqp.server.contract import Client, OutgoingLinks
 from isthmus.edges.amqp.server.users import User, Users
+from isthmus.edges.contract import Journal
+
+log = logging.getLogger(__name__)
 
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS")
-
-TICK_S: Final = 0.5
-"""How often heartbeats are seen to."""
-GOODBYE_S: Final = 2.0
-"""How long clients may take to answer close."""
 OVERHEAD_BYTES: Final = 4096
-"""What a message under way takes in memory beside its bytes, roughly."""
+"""What a message in flight takes in memory beside its bytes, roughly."""
 
 
 @dataclass(slots=True)
@@ -56,14 +55,16 @@ class AmqpServer:
         settings: AmqpSettings,
         amqps: AmqpsSettings | None = None,
         *,
-        journal: BatchJournal,
+        journal: Journal,
         addresses: AddressBook,
         max_message_size: int,
         container_id: str = "isthmus",
         users: Users | None = None,
         outgoing_links: OutgoingLinks | None = None,
         as_json: bool = False,
+        link_close_s: float = 5.0,
     ) -> None:
+        """``link_close_s`` is how long a client waits at most for a link of its to be closed."""
         self.settings = settings
         self.journal = journal
         self.addresses = addresses
@@ -71,6 +72,7 @@ class AmqpServer:
         self.outgoing_links = outgoing_links
         self.as_json = as_json
         """Whether any route needs the document of the ``json`` converter."""
+        self.link_close_s = link_close_s
         self.stats = Stats()
         self._amqps = amqps or AmqpsSettings()
         self._users = users
@@ -83,13 +85,11 @@ class AmqpServer:
         )
         self._answer = Open(container_id, offered_capabilities=CAPABILITIES)
         self.full = False
-        """Whether the messages that are under way are too many bytes for anybody to be read further."""
+        """Whether the messages in flight are too many bytes for anybody to be read further."""
         self._unsettled_bytes = 0
         self._connections: dict[ServerConnection, None] = {}
-        self._woken: dict[ServerConnection, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
-        self._ticking: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop
 
     async def start(self, *, reuse_port: bool = False) -> None:
@@ -99,7 +99,6 @@ class AmqpServer:
             await self._listen(self.settings.port, None, reuse_port)
         if self._amqps.port is not None:
             await self._listen(self._amqps.port, self._amqps, reuse_port)
-        self._tick()
 
     @property
     def ports(self) -> list[int]:
@@ -111,26 +110,28 @@ class AmqpServer:
         """How many clients are connected."""
         return len(self._connections)
 
-    async def close(self, grace_s: float = 10.0) -> None:
-        """Let nobody else in, wait for what is under way, and say goodbye."""
+    async def close(self, grace_s: float = 4.0) -> None:
+        """Take no more connections, wait for what is in flight, and close those that there are.
+
+        Returns after ``grace_s`` and four seconds at the latest. What has not ended by then is given up.
+        """
         for server in self._servers:
             server.close()
-        if self._ticking is not None:
-            self._ticking.cancel()
         for connection in self._connections:
-            connection.welcome = False
-        deadline = time.monotonic() + grace_s
-        while any(connection.in_flight for connection in self._connections) and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
+            connection.accepting = False
+        await self._until(lambda: not any(each.in_flight for each in self._connections), grace_s)
         for connection in list(self._connections):
-            connection.close(Error(CONNECTION_FORCED, "the server is shutting down"))
-        deadline = time.monotonic() + GOODBYE_S
-        while self._connections and time.monotonic() < deadline:
-            await asyncio.sleep(0.01)
+            connection.close_with(Error(CONNECTION_FORCED, "the server is shutting down"))
+        await self._until(lambda: not self._connections, 2.0)
         for connection in list(self._connections):
             connection.abort()
-        while self._connections or self._tasks:
-            await asyncio.sleep(0.01)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=1.5)
+        if self._tasks:
+            log.warning("%d links are given up that do not close", len(self._tasks))
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks, timeout=0.5)
         for server in self._servers:
             await server.wait_closed()
 
@@ -159,15 +160,14 @@ class AmqpServer:
         self.stats.connects += 1
         return True
 
-    def dismiss(self, connection: ServerConnection) -> None:
+    def forget(self, connection: ServerConnection) -> None:
         """Forget one that is gone."""
         if connection in self._connections:
             del self._connections[connection]
             self.stats.disconnects += 1
-        self._woken.pop(connection, None)
 
     def hold(self, size: int) -> None:
-        """Count a message that is under way."""
+        """Count a message that is in flight."""
         self._unsettled_bytes += size + OVERHEAD_BYTES
         if not self.full and self._unsettled_bytes > self.settings.max_total_unsettled_bytes:
             self._set_full(True)
@@ -185,19 +185,28 @@ class AmqpServer:
             user = self._users.find(identity.user) or User(identity.user, send=(), receive=())
         return replace(client, identity=identity, user=user)
 
-    def wake(self, connection: ServerConnection) -> None:
-        """Flush a connection at the end of this turn of the loop."""
-        if not self._woken:
-            self._loop.call_soon(self._flush_woken)
-        self._woken[connection] = None
+    def count_delivered(self, messages: int) -> None:
+        """Count messages that were sent to receivers."""
+        self.stats.delivered += messages
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that outlives a connection."""
+    def spawn(self, work: Coroutine[Any, Any, None], failed: Callable[[BaseException], None]) -> None:
+        """Do something that may outlive a connection; ``failed`` is told of what it raises."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(partial(self._on_done, failed))
 
     # Inside
+
+    def _on_done(self, failed: Callable[[BaseException], None], task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            failed(error)
+
+    async def _until(self, condition: Callable[[], bool], timeout_s: float) -> None:
+        """Return when the condition holds, or when the time is over."""
+        deadline = self._loop.time() + timeout_s
+        while not condition() and self._loop.time() < deadline:
+            await asyncio.sleep(0.01)
 
     def _set_full(self, full: bool) -> None:
         self.full = full
@@ -214,17 +223,6 @@ class AmqpServer:
             backlog=1024,
         )
         self._servers.append(server)
-
-    def _flush_woken(self) -> None:
-        woken, self._woken = self._woken, {}
-        for connection in woken:
-            connection.flush()
-
-    def _tick(self) -> None:
-        now = self._loop.time()
-        for connection in list(self._connections):
-            connection.tick(now)
-        self._ticking = self._loop.call_later(TICK_S, self._tick)
 
 
 def _common_name(certificate: dict[str, Any] | None) -> str | None:

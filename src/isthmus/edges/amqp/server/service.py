@@ -23,7 +23,7 @@ from isthmus.kafka.options import Kafka
 from isthmus.telemetry.parts import Flow, PartReport
 
 GARBAGE_THRESHOLD = 50_000
-"""After how many new containers Python looks for cycles: a message under way has some 20."""
+"""After how many new containers Python looks for cycles: a message in flight has some 20."""
 LARGEST_BYTES = 16 * 2**20
 """What the journal's writer takes, where its topic sets no limit that can be read."""
 
@@ -53,6 +53,7 @@ class AmqpService:
             temporary_topic=settings.temporary_topic,
             queue_views=settings.amqp.queue_selectors == "views",
             auto_create=auto_create,
+            max_deliveries=settings.amqp.max_deliveries,
             undeliverable=dead_letters.received,
         )
         self._server = AmqpServer(
@@ -108,7 +109,7 @@ class AmqpService:
 
 
 def report_of(counts: Mapping[str, int], *, connected: bool) -> PartReport:
-    """How a front door stands that has counted this. Its connections are those of its clients."""
+    """What a server that has counted this reports. Its connections are those of its clients."""
     return PartReport(
         name="amqp",
         kind="intake",

@@ -30,7 +30,7 @@ from isthmus.journal.layout import Entry, Op
 from isthmus.message import Body, BodyKind, Message
 
 if TYPE_CHECKING:
-    from isthmus.edges.amqp.server.contract import BatchJournal
+    from isthmus.edges.contract import Journal
 
 Discharged = Callable[[str | None, str], None]
 """Told how a discharge ended: None, or the condition that it failed with, and a description.
@@ -60,7 +60,7 @@ class Participant(Protocol):
 class Transaction:
     """One transaction, all of whose records are of one session of the journal."""
 
-    def __init__(self, journal: BatchJournal, session: str, *, streams: bool) -> None:
+    def __init__(self, journal: Journal, session: str, *, streams: bool) -> None:
         """``streams`` is whether the client is thought to send on without waiting for each send."""
         self.id = uuid.uuid4().bytes
         self.session = session
@@ -167,7 +167,7 @@ class Transaction:
 class Transactions:
     """The open transactions of one connection."""
 
-    def __init__(self, journal: BatchJournal) -> None:
+    def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._open: dict[bytes, Transaction] = {}
         self._streams = False

@@ -17,12 +17,15 @@ from tests.support.polling import eventually  # noqa: E402
 from isthmus.edges.amqp.protocol import Closed, Delivery, Link, LinkAttached  # noqa: E402
 from isthmus.edges.amqp.protocol.terms import (  # noqa: E402
     Accepted,
+    Rejected,
     Released,
     Source,
     Target,
     TransactionalState,
 )
-from isthmus.edges.amqp.server.contract import Client, ReceiverRequest, Refused  # noqa: E402
+from isthmus.edges.amqp.server.contract import Client, ReceiverRequest  # noqa: E402
+from isthmus.errors import Refused  # noqa: E402
+from isthmus.journal.layout import Op  # noqa: E402
 
 
 class Numbers:
@@ -33,12 +36,13 @@ class Numbers:
         self._left = iter(range(count))
         self.said: list[tuple[bytes, object]] = []
         self.closed: list[bool] = []
+        self.holds = True
         self.may_close = asyncio.Event()
         self.may_close.set()
         address = request.attach.source.address  # type: ignore[attr-defined]
         self.source = Source(address, outcomes=("amqp:accepted:list",))
 
-    def flowed(self) -> None:
+    def on_flow(self) -> None:
         link = self._request.link
         while link.credit and (number := next(self._left, None)) is not None:
             link.send(f"0_{number}".encode(), message(str(number)))
@@ -46,7 +50,7 @@ class Numbers:
             link.drained()
         self._request.wake()
 
-    def disposed(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
+    def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
         self.said += [(delivery.tag, state) for delivery in deliveries]
         if isinstance(state, TransactionalState):
             transaction = self._request.transactions.find(state.txn_id)
@@ -57,13 +61,16 @@ class Numbers:
                 delivery.settle(state)
         self._request.wake()
 
+    def can_commit(self) -> bool:
+        return self.holds
+
     def commit(self) -> None:
         self.said.append((b"", "commit"))
 
     def roll_back(self) -> None:
         self.said.append((b"", "rollback"))
 
-    async def close(self, *, detached: bool) -> None:
+    async def close(self, *, detached: bool, lost: bool) -> None:
         await self.may_close.wait()
         self.closed.append(detached)
 
@@ -176,6 +183,25 @@ def test_acknowledgements_in_a_transaction_hear_of_its_outcome(
         delivery.settle(TransactionalState(id, Accepted()))
         wire.discharge(coordinator, id, fail=fail)
     assert outgoing_links.made[0].said[-1] == (b"", outcome)
+
+
+def test_a_commit_of_what_is_not_held_any_more_is_refused(door: Door, outgoing_links: AllNumbers) -> None:
+    with Wire(door.port) as wire:
+        link = wire.open().engine.begin().receiver("in")
+        link.attach(source=Source("numbers"), target=None)
+        link.grant(1)
+        delivery = wire.until(Delivery)
+        coordinator = wire.coordinator()
+        id = wire.declare(coordinator)
+        delivery.settle(TransactionalState(id, Accepted()))
+        eventually(lambda: wire.pump() or outgoing_links.made[0].said, timeout_s=5)
+        outgoing_links.made[0].holds = False
+        outcome = wire.discharge(coordinator, id, fail=False)
+    assert isinstance(outcome, Rejected)
+    assert outcome.error is not None
+    assert outcome.error.condition == "amqp:transaction:rollback"
+    assert outgoing_links.made[0].said[-1] == (b"", "rollback")
+    assert [entry.op for entry in door.memory.entries] == [Op.ROLLBACK]
 
 
 def test_a_temporary_node_lives_as_long_as_its_link(door: Door, outgoing_links: AllNumbers) -> None:

@@ -17,7 +17,6 @@ from isthmus.edges.amqp.protocol import (
     SessionEnded,
 )
 from isthmus.edges.amqp.protocol.composite import interpret
-from isthmus.edges.amqp.protocol.conditions import Fault
 from isthmus.edges.amqp.protocol.frames import accepts_one
 from isthmus.edges.amqp.protocol.performatives import Detach, Disposition, Flow, Transfer
 from isthmus.edges.amqp.protocol.terms import (
@@ -28,7 +27,7 @@ from isthmus.edges.amqp.protocol.terms import (
     Released,
     TransactionalState,
 )
-from isthmus.errors import DecodeError
+from isthmus.errors import DecodeError, Fault
 
 
 def test_a_message_arrives_as_it_was_sent() -> None:

@@ -3,7 +3,7 @@
 ::
 
     Kafka ──► RecordSource (a thread) ──► KafkaOutgoingLink (the loop) ──► link ──► client
-                 ▲ settle, want           │ disposed, flowed
+                 ▲ settle, want           │ on_disposition, on_flow
                  └────────────────────────┘
 
 `KafkaOutgoingLinks` makes what fills each link. `GroupSource` reads as a member of a consumer group, or from

@@ -18,7 +18,8 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from isthmus.edges.amqp.protocol.terms import Source
-from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Refused
+from isthmus.edges.amqp.server.contract import ERROR_PREFIX
+from isthmus.errors import Refused
 from isthmus.routing.route import TEMPORARY_PREFIX, topic_of_address
 
 GROUP_MARK: Final = "/group.id/"

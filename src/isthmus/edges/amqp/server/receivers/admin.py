@@ -21,9 +21,8 @@ from confluent_kafka.admin import (
 
 from isthmus.config.model import values
 from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
-from isthmus.edges.amqp.server.contract import Refused
 from isthmus.edges.amqp.server.receivers.group import READER_GROUP
-from isthmus.errors import HardFailure
+from isthmus.errors import HardFailure, Refused
 from isthmus.kafka.blocking import QUIET, REQUEST_TIMEOUT_S, LastingAdmin, create_topics
 from isthmus.kafka.options import Kafka
 

@@ -11,8 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from isthmus.codecs.amqp import Described
 from isthmus.edges.amqp.protocol.conditions import INVALID_FIELD
-from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Refused
-from isthmus.edges.amqp.server.receivers.selector import Selector, SelectorError
+from isthmus.edges.amqp.server.contract import ERROR_PREFIX
+from isthmus.edges.amqp.server.receivers.selector import Selector
+from isthmus.errors import Refused, SelectorError
 
 _PREFIXES: Final = (ERROR_PREFIX, "isthmus:")
 _PARTITION: Final = tuple(

@@ -93,13 +93,12 @@ class KafkaOutgoingLink:
         self._wanted = 0
         self._draining: asyncio.TimerHandle | None = None
         self._over = False
-        self._ending: asyncio.Future[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         supply.start(self)
 
     # What the server calls
 
-    def flowed(self) -> None:
+    def on_flow(self) -> None:
         """Send what there is credit for, and ask for what there is credit left for."""
         if self._over:
             return
@@ -114,7 +113,7 @@ class KafkaOutgoingLink:
             self._records.request(wanted, drain=self._link.drain)
         self._request.wake()
 
-    def disposed(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
+    def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
         """Do as the client decided."""
         outcome, acknowledgements = state, None
         if isinstance(state, TransactionalState):
@@ -134,16 +133,12 @@ class KafkaOutgoingLink:
                 delivery.settle(state)
         self._request.wake()
 
-    async def close(self, *, detached: bool, lost: bool = False) -> None:
+    async def close(self, *, detached: bool, lost: bool) -> None:
         """Give back what is not decided, and make the rest hold.
 
         A client that closes a link in good order has read nothing of what it leaves undecided. One that is
         ``lost``, or ends its session, may have: that is marked as delivered before.
         """
-        if self._over:
-            if self._ending is not None:
-                await self._ending
-            return
         self._over = True
         self._stop_draining()
         if self._tasks:
@@ -168,7 +163,7 @@ class KafkaOutgoingLink:
             self._ready.extend(taken)
             self._wanted = max(0, self._wanted - len(taken))
         if not self._over:
-            self.flowed()
+            self.on_flow()
 
     def on_idle(self) -> None:
         """Answer drain: there is nothing to wait for."""
@@ -185,9 +180,7 @@ class KafkaOutgoingLink:
     def on_failed(self, condition: str, description: str) -> None:
         """Tell the client that nothing more comes."""
         if not self._over:
-            self._link.detach(Error(condition, description))
-            self._request.wake()
-            self._ending = asyncio.ensure_future(self.close(detached=True))
+            self._request.detach(Error(condition, description))
 
     # What a transaction calls
 

@@ -16,7 +16,7 @@ from isthmus.edges.amqp.protocol import Link
 from isthmus.edges.amqp.protocol.conditions import NOT_FOUND, NOT_IMPLEMENTED, UNAUTHORIZED_ACCESS
 from isthmus.edges.amqp.protocol.performatives import SETTLED
 from isthmus.edges.amqp.protocol.terms import Source
-from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Client, ReceiverRequest, Refused
+from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Client, ReceiverRequest
 from isthmus.edges.amqp.server.receivers.addresses import Kind, Origin, origin_of
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
 from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
@@ -33,7 +33,7 @@ from isthmus.edges.amqp.server.receivers.queue import Queues
 from isthmus.edges.amqp.server.receivers.record_source import RecordSource
 from isthmus.edges.amqp.server.receivers.subscriptions import GLOBAL, group_name, subscription_of
 from isthmus.edges.amqp.server.receivers.temporary import LIMIT_BYTES, TemporaryForm, TemporaryQueues
-from isthmus.errors import RefusedFailure
+from isthmus.errors import Refused, RefusedFailure
 from isthmus.journal.layout import CLIENT
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.options import Kafka

@@ -26,7 +26,8 @@ import logging
 from bisect import insort
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 
 from isthmus.converters import ReceivedRecord
 from isthmus.edges.amqp.server.receivers.record_source import (
@@ -38,7 +39,8 @@ from isthmus.errors import HardFailure, RedeliveryFailure, SoftFailure
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.faults import reason
 from isthmus.kafka.records import AcquiredRecord, PolledRecord
-from isthmus.kafka.share import AcknowledgeType, ShareMember
+from isthmus.kafka.share import ShareListener, ShareMember
+from isthmus.kafka.share_session import AcknowledgeType
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +53,24 @@ RETRY_S: Final = 1.0
 
 Undeliverable = Callable[[ReceivedRecord, SoftFailure], Awaitable[None]]
 """Keeps a record that no receiver takes, as the policy says. Raises `HardFailure` if it cannot."""
+
+
+class Member(Protocol):
+    """A member of the queue's share group: `ShareMember` promises what this is for."""
+
+    @property
+    def idle(self) -> bool: ...  # noqa: D102
+    @property
+    def held(self) -> int: ...  # noqa: D102
+    def start(self) -> None: ...  # noqa: D102
+    def request(self, count: int, *, drain: bool = False) -> None: ...  # noqa: D102
+    def holds(self, record: AcquiredRecord) -> bool: ...  # noqa: D102
+    def acknowledge(self, record: AcquiredRecord, how: AcknowledgeType) -> None: ...  # noqa: D102
+    def refused(self, record: AcquiredRecord) -> bool: ...  # noqa: D102
+    def forget(self, record: AcquiredRecord) -> None: ...  # noqa: D102
+    async def flush(self) -> None: ...  # noqa: D102
+    async def flush_within(self) -> None: ...  # noqa: D102
+    async def close(self) -> None: ...  # noqa: D102
 
 
 class QueueSource:
@@ -125,28 +145,28 @@ class Queue:
 
     def __init__(
         self,
-        client: ResilientClient,
         topic: str,
-        group: str,
+        join: Callable[[ShareListener], Member],
         *,
         undeliverable: Undeliverable,
-        on_refused: Callable[[int], None],
-        max_deliveries: int,
-        delivery_limit: int,
+        on_refused: Callable[[int], None] = lambda _: None,
+        max_deliveries: int = 10,
+        delivery_limit: int = 10,
         rest_s: float = REST_S,
+        retry_s: float = RETRY_S,
     ) -> None:
         """``delivery_limit`` is Kafka's, ``max_deliveries`` that of applications.
 
         ``on_refused`` is told how many acceptances Kafka did not take.
         """
-        self.topic = topic
-        self.on_refused = on_refused
-        self._client = client
-        self._group = group
+        self._topic = topic
+        self._join_group = join
+        self._on_refused = on_refused
         self._undeliverable = undeliverable
         self._max_deliveries = max_deliveries
         self._delivery_limit = delivery_limit
         self._rest_s = rest_s
+        self._retry_s = retry_s
         self._loop = asyncio.get_running_loop()
         self._receivers: list[QueueSource] = []
         self._next = 0
@@ -156,7 +176,7 @@ class Queue:
         """What was given back, by whom: by partition and offset."""
         self._remembered: dict[tuple[int, int], int] = {}
         """How often applications had records that were released to Kafka, in vain."""
-        self._member: ShareMember | None = None
+        self._member: Member | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._resting: asyncio.TimerHandle | None = None
         self._dispatching = False
@@ -265,6 +285,10 @@ class Queue:
         self._ready = deque(each for each in self._ready if (each.partition, each.offset) not in lost)
         self._returned = [each for each in self._returned if each[:2] not in lost]
 
+    def on_refused(self, accepted: int) -> None:
+        """Count acceptances that came too late."""
+        self._on_refused(accepted)
+
     def on_failed(self, error: Exception) -> None:
         """Tell all receivers that nothing more comes."""
         self._leave()
@@ -327,7 +351,7 @@ class Queue:
     def _join(self) -> None:
         if self._leaving is not None:
             return  # it joins again once it has left
-        self._member = ShareMember(self._client, self._group, self.topic, self)
+        self._member = self._join_group(self)
         self._member.start()
 
     def _rest(self) -> None:
@@ -378,9 +402,9 @@ class Queue:
                 break
             except HardFailure as problem:
                 if not troubled:
-                    log.error("queue %s: a dead letter is held back: %s", self.topic, problem)
+                    log.error("queue %s: a dead letter is held back: %s", self._topic, problem)
                 troubled = True
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(self._retry_s)
         if self._member is not None:
             self._member.acknowledge(record, AcknowledgeType.ACCEPT)
 
@@ -406,9 +430,8 @@ class Queues:
         """Records for one more receiver of a queue."""
         if group not in self._queues:
             self._queues[group] = Queue(
-                self._client,
                 topic,
-                group,
+                partial(ShareMember, self._client, group, topic),
                 undeliverable=self._undeliverable,
                 on_refused=self._count_refused,
                 max_deliveries=self._max_deliveries,

@@ -20,7 +20,7 @@ from lark.exceptions import VisitError
 
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.edges.amqp.server.receivers.selected import Value, value_of
-from isthmus.errors import IsthmusError
+from isthmus.errors import SelectorError
 
 MAX_LENGTH: Final = 10_000
 MAX_DEPTH: Final = 50
@@ -37,10 +37,6 @@ _ORDERS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-
-
-class SelectorError(IsthmusError):
-    """A selector that does not parse."""
 
 
 class Selector:

@@ -22,14 +22,13 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import KafkaRecord, ReceivedRecord, converter
 from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
-from isthmus.edges.amqp.server.contract import Refused
 from isthmus.edges.amqp.server.receivers.group import BATCH, POLL_S, READER_GROUP
 from isthmus.edges.amqp.server.receivers.record_source import (
     Acknowledgement,
     RecordSink,
     record_of,
 )
-from isthmus.errors import ConversionFailure
+from isthmus.errors import ConversionFailure, Refused
 from isthmus.journal.layout import HEADER_PREFIX
 from isthmus.kafka.blocking import QUIET, BrokersLost, abandon, watching_brokers
 from isthmus.kafka.options import Kafka

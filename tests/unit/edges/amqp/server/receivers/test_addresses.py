@@ -6,9 +6,10 @@ import pytest
 
 from isthmus.edges.amqp.protocol import Identity
 from isthmus.edges.amqp.protocol.terms import Source
-from isthmus.edges.amqp.server.contract import Client, Refused
+from isthmus.edges.amqp.server.contract import Client
 from isthmus.edges.amqp.server.receivers.addresses import Kind, Origin, origin_of
 from isthmus.edges.amqp.server.receivers.subscriptions import Subscription, subscription_of
+from isthmus.errors import Refused
 
 
 def test_a_group_is_split_off_at_the_first_mark() -> None:

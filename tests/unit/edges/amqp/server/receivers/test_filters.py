@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from isthmus.codecs.amqp import Described, Int, Symbol, UInt, ULong
-from isthmus.edges.amqp.server.contract import Refused
 from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
+from isthmus.errors import Refused
 
 PARTITION = Symbol("io.strimzi:partition-filter:int")
 OFFSET = Symbol("io.strimzi:offset-filter:long")

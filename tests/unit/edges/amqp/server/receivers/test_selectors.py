@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from isthmus.codecs.amqp import AmqpMessage, Int, MessageHeader, MessageProperties
-from isthmus.edges.amqp.server.receivers.selector import Selector, SelectorError
+from isthmus.edges.amqp.server.receivers.selector import Selector
+from isthmus.errors import SelectorError
 
 MESSAGE = AmqpMessage(
     header=MessageHeader(durable=True, priority=7),

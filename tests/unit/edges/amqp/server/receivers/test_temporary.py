@@ -10,10 +10,10 @@ import pytest
 from tests.support.amqp.receiver import Receiver
 
 from isthmus.converters import ReceivedRecord
-from isthmus.edges.amqp.server.contract import Refused
 from isthmus.edges.amqp.server.receivers import temporary
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement
 from isthmus.edges.amqp.server.receivers.temporary import TemporaryQueues
+from isthmus.errors import Refused
 from isthmus.kafka.options import Kafka
 
 

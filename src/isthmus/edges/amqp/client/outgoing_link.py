@@ -1,4 +1,4 @@
-"""A link to one address of a broker: sends while it has credit, and tells what became of each message."""
+"""The link to one address of a broker: sends while it has credit, and tells the outcome of each message."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from isthmus.config.model.brokers import Node
-from isthmus.edges.amqp.client.connection import BrokerConnection
+from isthmus.edges.amqp.client.connection import BrokerConnection, said
 from isthmus.edges.amqp.protocol import Attach, Delivery, Sender
-from isthmus.edges.amqp.protocol.conditions import Fault
-from isthmus.edges.amqp.protocol.terms import OUTCOMES, Source, Target
-from isthmus.edges.contract import Unreachable
+from isthmus.edges.amqp.protocol.terms import OUTCOMES, Error, Source, Target
+from isthmus.errors import Refused, Unreachable
 
 OUTCOME_SYMBOLS: Final = tuple(each.SYMBOL for each in OUTCOMES)
 
 
-class Refused(Fault):
-    """The broker does not let us have an address, or has taken it back: with a condition of AMQP's."""
-
-
-class BrokerTarget:
-    """One link, from `attach` until the broker or the connection ends it."""
+class OutgoingLink:
+    """One link, until the broker or the connection ends it."""
 
     def __init__(self, connection: BrokerConnection, node: Node, name: str) -> None:
         loop = asyncio.get_running_loop()
@@ -30,10 +25,10 @@ class BrokerTarget:
         self._connection = connection
         self._ready: asyncio.Future[None] = loop.create_future()
         self._credit = asyncio.Event()
-        self._undecided: dict[Delivery, asyncio.Future[object]] = {}
+        self._unsettled: dict[Delivery, asyncio.Future[object]] = {}
         self._count = 0
         self._link: Sender = connection.session.sender(name)
-        self._link.context = self
+        self._link.handler = self
         self._link.attach(
             source=Source(None, outcomes=OUTCOME_SYMBOLS),
             target=Target(node.address, capabilities=(node.capability,)) if node.address else Target(),
@@ -68,34 +63,42 @@ class BrokerTarget:
     def send(self, data: bytes) -> asyncio.Future[object]:
         """Send a message. The future has the outcome, or raises `Refused` or `Unreachable`."""
         self._count += 1
-        decided: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._undecided[self._link.send(self._count.to_bytes(8), data)] = decided
+        outcome: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._unsettled[self._link.send(self._count.to_bytes(8), data)] = outcome
         self._connection.wake()
-        return decided
+        return outcome
 
     # What the connection calls
 
-    def attached(self, attach: Attach) -> None:
+    def on_attach(self, attach: Attach) -> None:
         """The broker has an end of the link; one without a target is about to be detached."""
         if attach.target is not None and not self._ready.done():
             self._ready.set_result(None)
 
-    def detached(self, why: str, condition: str | None) -> None:
+    def on_detach(self, *, closed: bool, error: Error | None, lost: bool) -> None:  # noqa: ARG002
         """Tell everybody who waits."""
-        self.ended = ended = Unreachable(why) if condition is None else Refused(condition, why)
+        self._link.detach()
+        ended: Unreachable | Refused
+        if error is not None:
+            ended = Refused(error.condition, said(error, ""))
+        elif self._connection.ended.done():
+            ended = Unreachable(self._connection.ended.result())
+        else:
+            ended = Unreachable("the link was detached")
+        self.ended = ended
         if not self._ready.done():
             self._ready.set_result(None)
         self._credit.set()
-        undecided, self._undecided = self._undecided, {}
-        for decided in undecided.values():
-            if not decided.done():
-                decided.set_exception(ended)
-                decided.exception()  # asked for: whoever sent it may be gone
+        unsettled, self._unsettled = self._unsettled, {}
+        for outcome in unsettled.values():
+            if not outcome.done():
+                outcome.set_exception(ended)
+                outcome.exception()  # asked for: whoever sent it may be gone
 
-    def delivered(self, delivery: Delivery) -> None:
+    def on_delivery(self, delivery: Delivery) -> None:
         """Only receivers have this."""
 
-    def flowed(self) -> None:
+    def on_flow(self) -> None:
         """There may be credit."""
         if self._link.drain:
             self._link.drained()
@@ -103,9 +106,11 @@ class BrokerTarget:
         if self._link.credit > 0:
             self._credit.set()
 
-    def disposed(self, deliveries: Sequence[Delivery], state: object) -> None:
-        """Tell what became of messages."""
+    def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
+        """Tell the outcomes of messages."""
         for delivery in deliveries:
-            decided = self._undecided.pop(delivery, None)
-            if decided is not None and not decided.done():
-                decided.set_result(state)
+            if not settled:
+                delivery.settle(state)
+            outcome = self._unsettled.pop(delivery, None)
+            if outcome is not None and not outcome.done():
+                outcome.set_result(state)

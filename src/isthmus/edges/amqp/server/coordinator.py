@@ -1,0 +1,79 @@
+"""The coordinator of transactions, a link of its own: declare and discharge (part 4, 4.2)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from isthmus.codecs.amqp import AmqpMessage, AmqpValue
+from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
+from isthmus.edges.amqp.protocol.composite import interpret
+from isthmus.edges.amqp.protocol.conditions import DECODE_ERROR, NOT_ALLOWED, NOT_IMPLEMENTED
+from isthmus.edges.amqp.protocol.performatives import FIRST
+from isthmus.edges.amqp.protocol.terms import ACCEPTED, Declare, Declared, Discharge, Error, Rejected
+from isthmus.edges.amqp.protocol.terms import Coordinator as CoordinatorTarget
+from isthmus.edges.amqp.server.link import Granted, ServerLink
+from isthmus.edges.amqp.server.transactions import IN_DOUBT
+from isthmus.errors import DecodeError, Fault, Refused
+
+if TYPE_CHECKING:
+    from isthmus.edges.amqp.server.connection import ServerConnection
+
+_CAPABILITIES: Final = ("amqp:local-transactions",)
+_CREDIT: Final = 100
+
+
+class Coordinator(ServerLink):
+    """Declares and discharges transactions of its session. What is open when the link ends is rolled back."""
+
+    def __init__(self, connection: ServerConnection, link: Receiver) -> None:
+        super().__init__(connection, link)
+        self._receiver = link
+        self._session = connection.session_id(link.session)
+
+    async def open(self, attach: Attach) -> Granted:
+        """Take it: there is nothing to open."""
+        self._link.rcv_settle_mode = FIRST
+        return Granted(attach.source, CoordinatorTarget(_CAPABILITIES))
+
+    def on_attached(self) -> None:
+        """Grant the first credit."""
+        self._receiver.grant(_CREDIT)
+
+    async def close(self, *, closed: bool, lost: bool) -> None:  # noqa: ARG002
+        """Roll back what the client left open."""
+        self._connection.transactions.abandon(self._session)
+
+    def on_delivery(self, delivery: Delivery) -> None:
+        """Declare or discharge."""
+        if self._receiver.credit <= _CREDIT >> 1:
+            self._receiver.grant(_CREDIT - self._receiver.credit)
+        try:
+            self._handle(delivery)
+        except Fault as problem:
+            delivery.settle(Rejected(Error(problem.condition, problem.description)))
+        except DecodeError as problem:
+            delivery.settle(Rejected(Error(DECODE_ERROR, str(problem))))
+
+    def _handle(self, delivery: Delivery) -> None:
+        body = AmqpMessage.decode(delivery.data).body
+        request = interpret(body.value) if isinstance(body, AmqpValue) else None
+        transactions = self._connection.transactions
+        if isinstance(request, Declare):
+            if request.global_id is not None:
+                raise Refused(NOT_IMPLEMENTED, "there are no distributed transactions")
+            delivery.settle(Declared(transactions.declare(self._session).id))
+        elif isinstance(request, Discharge):
+            discharged = partial(self._discharged, delivery)
+            transactions.discharge(request.txn_id, commit=not request.fail, discharged=discharged)
+        else:
+            raise Refused(NOT_ALLOWED, "the coordinator takes declare and discharge")
+
+    def _discharged(self, delivery: Delivery, condition: str | None, description: str) -> None:
+        if condition is None:
+            delivery.settle(ACCEPTED)
+        elif condition == IN_DOUBT:  # a rejection would say that it was rolled back
+            self.detach(Error(condition, description))
+        else:
+            delivery.settle(Rejected(Error(condition, description)))
+        self._connection.wake()

@@ -1,0 +1,202 @@
+"""The life of a link that a client attached::
+
+    attaching ──► attached ──► detaching ──► gone
+        └────────────────────────▲
+
+To open what is behind a link takes a while, and so does closing it. What happens meanwhile is not lost:
+credit waits in the engine; a detach, or the end of the session or of the connection, lets the opening finish,
+and then what it opened is closed. So whatever was opened is closed, and once.
+
+A client's detach is answered when all is closed, behind the answer to its attach if that is still due. Where
+something hangs it is answered in time all the same, and what hangs is waited for in the background.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+from isthmus.edges.amqp.protocol import Attach, Delivery, Link, Session
+from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR
+from isthmus.edges.amqp.protocol.terms import RELEASED, Error
+from isthmus.errors import Fault, IsthmusError
+
+if TYPE_CHECKING:
+    from isthmus.edges.amqp.server.connection import ServerConnection
+
+log = logging.getLogger(__name__)
+
+
+class LinkState(Enum):
+    """Where a link is in its life."""
+
+    ATTACHING = auto()
+    """What is behind it is being opened."""
+    ATTACHED = auto()
+    DETACHING = auto()
+    """It is over for the client; what is behind it is being closed, or opened first."""
+    GONE = auto()
+    """Nothing is left of it."""
+
+
+class Granted(NamedTuple):
+    """What an attach is answered with."""
+
+    source: object
+    target: object
+    max_message_size: int = 0
+
+
+class ServerLink(ABC):
+    """A link's handler, as `isthmus.edges.amqp.protocol.LinkHandler`.
+
+    Subclasses say how to open and close what is behind the link.
+    """
+
+    def __init__(self, connection: ServerConnection, link: Link) -> None:
+        self.state = LinkState.ATTACHING
+        self.in_flight = 0
+        """How many messages of the client are not decided yet."""
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when the client need not wait for the link any longer."""
+        self._link = link
+        self._connection = connection
+        self._granted: Granted | None = None
+        self._closed = False
+        self._lost = False
+        self._error: Error | None = None
+        self._overdue: asyncio.TimerHandle | None = None
+
+    # What a subclass says
+
+    @abstractmethod
+    async def open(self, attach: Attach) -> Granted:
+        """Open what is behind the link. Raises `Refused`, or another `IsthmusError`: then nothing is open."""
+
+    @abstractmethod
+    def on_attached(self) -> None:
+        """The attach was answered: begin."""
+
+    @abstractmethod
+    async def close(self, *, closed: bool, lost: bool) -> None:
+        """Close what `open` has opened.
+
+        ``closed`` tells that the client closed the link for good, ``lost`` that it did not detach it at all.
+        """
+
+    # What the transport calls
+
+    def on_attach(self, attach: Attach) -> None:
+        """Open what is behind the link."""
+        self._connection.spawn(self._open(attach))
+
+    def on_delivery(self, delivery: Delivery) -> None:
+        """Only links that messages come in on have these."""
+        delivery.settle(RELEASED)
+
+    def on_flow(self) -> None:  # noqa: B027
+        """Only links that messages go out on have this."""
+
+    def on_disposition(  # noqa: B027
+        self, deliveries: Sequence[Delivery], state: object, settled: bool
+    ) -> None:
+        """Only links that messages go out on have these."""
+
+    def on_detach(self, *, closed: bool, error: Error | None, lost: bool) -> None:  # noqa: ARG002
+        """Close what is behind the link, or have it closed once it is open."""
+        was, self.state = self.state, LinkState.DETACHING
+        self._closed = closed
+        self._lost = lost
+        wait_s = self._connection.server.link_close_s
+        self._overdue = self.over.get_loop().call_later(wait_s, self._answer_overdue)
+        if was is LinkState.ATTACHED:
+            self._connection.spawn(self._close())
+
+    @property
+    def session(self) -> Session:
+        """The session that it is of."""
+        return self._link.session
+
+    # What the link itself calls
+
+    def detach(self, error: Error) -> None:
+        """End the link from our side, unless it is over."""
+        if self.state in (LinkState.ATTACHING, LinkState.ATTACHED):
+            self._link.handler = None
+            self._error = error
+            self._link.detach(error)  # does nothing before attach: `_answer` sends both then
+            self._connection.wake()
+            self.on_detach(closed=False, error=None, lost=True)
+
+    @property
+    def _awaited(self) -> bool:
+        """Whether a client waits for the answer to its detach."""
+        session = self._link.session
+        return not (self._link.detach_sent or session.ended or session.end_sent or self._connection.lost)
+
+    # Inside
+
+    async def _open(self, attach: Attach) -> None:
+        try:
+            self._granted = await self.open(attach)
+        except Fault as refused:
+            self._refuse(refused.condition, refused.description)
+        except IsthmusError as failure:
+            self._refuse(INTERNAL_ERROR, str(failure))
+        except BaseException:
+            self._end()
+            raise
+        else:
+            if self.state is LinkState.ATTACHING:
+                self.state = LinkState.ATTACHED
+                self._attach()
+                self.on_attached()
+                self._connection.wake()
+            else:
+                await self._close()
+
+    async def _close(self) -> None:
+        try:
+            await self.close(closed=self._closed, lost=self._lost)
+        except IsthmusError as failure:
+            log.warning("link %.100s was not closed in good order: %s", self._link.name, failure)
+        finally:
+            self._end()
+
+    def _refuse(self, condition: str, description: str) -> None:
+        if self._awaited and not self._link.attach_sent:
+            self._link.refuse(condition, description)
+        self._end()
+
+    def _end(self) -> None:
+        self.state = LinkState.GONE
+        if self._overdue is not None:
+            self._overdue.cancel()
+        self._link.handler = None
+        self._connection.links.pop(self, None)
+        self._answer()
+
+    def _answer_overdue(self) -> None:
+        log.warning(
+            "link %.100s is not closed after %g s: its client waits no longer",
+            self._link.name,
+            self._connection.server.link_close_s,
+        )
+        self._answer()
+
+    def _answer(self) -> None:
+        if not self.over.done():
+            self.over.set_result(None)
+        if self._awaited:
+            if not self._link.attach_sent:
+                self._attach()
+            self._link.detach(self._error, closed=self._closed or self._error is not None)
+            self._connection.wake()
+
+    def _attach(self) -> None:
+        source, target, max_message_size = self._granted or Granted(None, None)
+        self._link.attach(source=source, target=target, max_message_size=max_message_size)

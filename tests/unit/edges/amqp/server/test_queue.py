@@ -1,0 +1,385 @@
+"""Who gets which record of a queue, and what Kafka is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from tests.support.asynchronous import eventually
+
+from isthmus.converters import ReceivedRecord
+from isthmus.edges.amqp.server.receivers.queue import Queue, QueueSource
+from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement
+from isthmus.errors import HardFailure, SoftFailure
+from isthmus.kafka.records import AcquiredRecord, Lock, PolledRecord
+from isthmus.kafka.share_session import AcknowledgeType
+
+ACCEPT, RELEASE, FAIL = Acknowledgement.ACCEPT, Acknowledgement.RELEASE, Acknowledgement.FAIL
+
+
+@dataclass
+class Read:
+    offset: int
+    key: bytes | None = None
+    value: bytes | None = b""
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+class FakeMember:
+    """A member of a share group without Kafka, which tells what it was asked for."""
+
+    def __init__(self) -> None:
+        self.idle = False
+        self.wanted = 0
+        self.open: dict[int, AcquiredRecord] = {}
+        self.told: list[tuple[int, AcknowledgeType]] = []
+        self.lost: set[int] = set()
+        self.closed = False
+
+    @property
+    def held(self) -> int:
+        return len(self.open)
+
+    def start(self) -> None:
+        self.closed = False
+
+    def request(self, count: int, *, drain: bool = False) -> None:
+        self.wanted = count
+
+    def holds(self, record: AcquiredRecord) -> bool:
+        return record.offset in self.open and record.offset not in self.lost
+
+    def acknowledge(self, record: AcquiredRecord, how: AcknowledgeType) -> None:
+        del self.open[record.offset]
+        self.told.append((record.offset, how))
+
+    def refused(self, record: AcquiredRecord) -> bool:
+        return record.offset in self.lost
+
+    def forget(self, record: AcquiredRecord) -> None:
+        self.open.pop(record.offset, None)
+
+    async def flush(self) -> None:
+        await asyncio.sleep(0)
+
+    async def flush_within(self) -> None:
+        await self.flush()
+
+    async def close(self) -> None:
+        self.open.clear()
+        self.closed = True
+
+
+class Receiver:
+    """A link that takes what it is given."""
+
+    def __init__(self, queue: Queue, *, at_most_once: bool = False) -> None:
+        self.records: list[PolledRecord] = []
+        self.idle = 0
+        self.failure = ""
+        self.source = QueueSource(queue, at_most_once=at_most_once)
+        self.source.start(self)
+
+    def on_records(self, records: Sequence[PolledRecord], *, redelivered: bool = False) -> None:
+        self.records += records
+
+    def on_idle(self) -> None:
+        self.idle += 1
+
+    def on_revoked(self, partitions: object) -> None:
+        raise AssertionError("a queue's records are not taken away")
+
+    def on_failed(self, condition: str, description: str) -> None:
+        self.failure = description
+
+    @property
+    def offsets(self) -> list[int]:
+        return [record.offset for record in self.records]
+
+    def settle(self, offset: int, how: Acknowledgement) -> None:
+        record = next(each for each in self.records if each.offset == offset)
+        self.records.remove(record)
+        self.source.settle(record, how)
+
+
+class Bench:
+    """A queue with a member that a test speaks for."""
+
+    def __init__(self, **options: Any) -> None:
+        self.member = FakeMember()
+        self.joined = 0
+        self.dead: list[tuple[int, str]] = []
+        self.can_write = True
+        self.queue = Queue("q", self._join, undeliverable=self._dead_letter, **options)
+
+    def _join(self, _: object) -> FakeMember:
+        self.joined += 1
+        return self.member
+
+    async def _dead_letter(self, record: ReceivedRecord, failure: SoftFailure) -> None:
+        if not self.can_write:
+            raise HardFailure("the topic is not there", remedy="make it")
+        self.dead.append((record.offset, failure.code))
+
+    def acquire(self, *offsets: int, count: int = 1) -> None:
+        lock = Lock(1e12)
+        records = [AcquiredRecord("q", 0, Read(offset), count, lock) for offset in offsets]
+        self.member.open |= {record.offset: record for record in records}
+        self.queue.on_acquired(records)
+
+
+async def turn() -> None:
+    """Let what was left for the next turn of the loop happen."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(scenario())
+
+
+def test_the_member_is_asked_for_what_all_receivers_want() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        one, other = Receiver(bench.queue), Receiver(bench.queue)
+        one.source.request(3)
+        other.source.request(4)
+        assert bench.member.wanted == 7
+        bench.acquire(0, 1)
+        assert bench.member.wanted == 5
+
+    run(scenario)
+
+
+def test_receivers_get_one_in_turn_as_far_as_their_credit_goes() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        receivers = [Receiver(bench.queue) for _ in range(3)]
+        for receiver, credit in zip(receivers, (10, 2, 10), strict=True):
+            receiver.source.request(credit)
+        bench.acquire(*range(8))
+        assert sorted(len(each.records) for each in receivers) == [2, 3, 3]
+        assert sorted(offset for each in receivers for offset in each.offsets) == list(range(8))
+        assert all(each.offsets == sorted(each.offsets) for each in receivers)
+
+    run(scenario)
+
+
+def test_what_is_rolled_back_is_delivered_again_in_its_old_order_and_kafka_hears_nothing() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        receiver = Receiver(bench.queue)
+        receiver.source.request(5)
+        bench.acquire(*range(5))
+        for offset in (3, 1, 4, 0):
+            receiver.settle(offset, FAIL if offset < 2 else RELEASE)
+        bench.acquire(5, 6)
+        assert receiver.offsets == [2]
+        receiver.source.request(10)
+        await turn()
+        assert receiver.offsets == [2, 0, 1, 3, 4, 5, 6]
+        assert [record.deliveries for record in receiver.records] == [0, 1, 1, 0, 0, 0, 0]
+        assert bench.member.told == []
+
+    run(scenario)
+
+
+def test_what_is_given_back_goes_to_another_if_its_receiver_has_no_credit_or_is_gone() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        one = Receiver(bench.queue)
+        one.source.request(2)
+        bench.acquire(0, 1)
+        other = Receiver(bench.queue)
+        one.settle(0, RELEASE)
+        other.source.request(1)
+        await turn()
+        assert other.offsets == [0]
+        one.settle(1, RELEASE)
+        await one.source.close()
+        other.source.request(1)
+        await turn()
+        assert other.offsets == [0, 1]
+        assert bench.member.told == []
+
+    run(scenario)
+
+
+def test_it_goes_to_the_receiver_that_gave_it_back_if_that_has_credit() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        receivers = [Receiver(bench.queue) for _ in range(3)]
+        receivers[1].source.request(1)
+        bench.acquire(0)
+        for receiver in receivers:
+            receiver.source.request(5)
+        receivers[1].settle(0, FAIL)
+        await turn()
+        assert [each.offsets for each in receivers] == [[], [0], []]
+
+    run(scenario)
+
+
+def test_a_message_that_applications_had_too_often_is_a_dead_letter_and_then_accepted() -> None:
+    async def scenario() -> None:
+        bench = Bench(max_deliveries=3)
+        receiver = Receiver(bench.queue)
+        receiver.source.request(1)
+        bench.acquire(0)
+        for times in range(3):
+            assert receiver.records[0].deliveries == times
+            receiver.settle(0, FAIL)
+            receiver.source.request(1)
+            await turn()
+        assert receiver.offsets == []
+        assert bench.dead == [(0, "redelivery")]
+        assert bench.member.told == [(0, AcknowledgeType.ACCEPT)]
+
+    run(scenario)
+
+
+def test_a_message_that_is_only_released_is_never_a_dead_letter() -> None:
+    async def scenario() -> None:
+        bench = Bench(max_deliveries=3)
+        receiver = Receiver(bench.queue)
+        receiver.source.request(1)
+        bench.acquire(0)
+        for _ in range(50):
+            receiver.settle(0, RELEASE)
+            receiver.source.request(1)
+            await turn()
+        assert receiver.offsets == [0]
+        assert receiver.records[0].deliveries == 0
+
+    run(scenario)
+
+
+def test_the_last_delivery_that_kafka_allows_is_not_handed_out() -> None:
+    async def scenario() -> None:
+        bench = Bench(delivery_limit=10)
+        receiver = Receiver(bench.queue)
+        receiver.source.request(5)
+        bench.acquire(0, count=10)
+        bench.acquire(1, count=9)
+        await turn()
+        assert receiver.offsets == [1]
+        assert bench.dead == [(0, "redelivery")]
+        assert bench.member.told == [(0, AcknowledgeType.ACCEPT)]
+
+    run(scenario)
+
+
+def test_a_dead_letter_that_cannot_be_written_is_held_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        bench = Bench(delivery_limit=2, retry_s=0.01)
+        bench.can_write = False
+        receiver = Receiver(bench.queue)
+        receiver.source.request(5)
+        bench.acquire(0, count=2)
+        await eventually(lambda: "held back" in caplog.text)
+        assert bench.member.told == []
+        bench.can_write = True
+        await eventually(lambda: bench.member.told == [(0, AcknowledgeType.ACCEPT)])
+        assert caplog.text.count("held back") == 1
+
+    run(scenario)
+
+
+def test_what_was_released_unread_is_not_marked_as_delivered_when_it_is_acquired_again() -> None:
+    async def scenario() -> None:
+        bench = Bench(rest_s=0.01)
+        receiver = Receiver(bench.queue)
+        receiver.source.request(2)
+        bench.acquire(0, 1)
+        receiver.settle(0, RELEASE)
+        receiver.settle(1, FAIL)
+        await receiver.source.close()
+        await eventually(lambda: bench.member.closed)
+        again = Receiver(bench.queue)
+        again.source.request(5)
+        bench.acquire(0, 1, count=2)
+        await turn()
+        assert [(each.offset, each.deliveries) for each in again.records] == [(0, 0), (1, 1)]
+        elsewhere = Bench()
+        other = Receiver(elsewhere.queue)
+        other.source.request(5)
+        elsewhere.acquire(0, count=2)
+        assert other.records[0].deliveries == 1  # of another process nothing is known
+
+    run(scenario)
+
+
+def test_a_queue_that_nobody_wants_anything_from_is_left_and_joined_again() -> None:
+    async def scenario() -> None:
+        bench = Bench(rest_s=0.01)
+        receiver = Receiver(bench.queue)
+        receiver.source.request(1)
+        bench.acquire(0)
+        receiver.settle(0, ACCEPT)
+        await eventually(lambda: bench.member.closed)
+        receiver.source.request(1)
+        assert bench.joined == 2
+        bench.acquire(1)
+        await turn()
+        assert receiver.offsets == [1]
+
+    run(scenario)
+
+
+def test_a_queue_is_not_left_while_an_application_holds_a_message() -> None:
+    async def scenario() -> None:
+        bench = Bench(rest_s=0.01)
+        receiver = Receiver(bench.queue)
+        receiver.source.request(1)
+        bench.acquire(0, 1)  # one more than there is credit for
+        await eventually(lambda: bench.member.told == [(1, AcknowledgeType.RELEASE)])
+        assert not bench.member.closed
+        assert receiver.offsets == [0]
+
+    run(scenario)
+
+
+def test_at_most_once_a_record_is_accepted_before_it_is_handed_over() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        receiver = Receiver(bench.queue, at_most_once=True)
+        receiver.source.request(5)
+        bench.member.lost = {1}
+        bench.acquire(0, 1, 2)
+        assert receiver.records == []
+        await turn()
+        assert [offset for offset, _ in bench.member.told] == [0, 1, 2]
+        assert receiver.offsets == [0, 2]
+
+    run(scenario)
+
+
+def test_what_waits_and_has_lost_its_lock_is_forgotten() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        receiver = Receiver(bench.queue)
+        receiver.source.request(1)
+        bench.acquire(0, 1, 2)
+        bench.queue.on_lost([bench.member.open[1]])
+        receiver.source.request(5)
+        await turn()
+        assert receiver.offsets == [0, 2]
+
+    run(scenario)
+
+
+def test_all_receivers_hear_that_nothing_more_comes() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        receivers = [Receiver(bench.queue) for _ in range(2)]
+        receivers[0].source.request(1)
+        bench.queue.on_failed(RuntimeError("no"))
+        assert [each.failure for each in receivers] == ["no", "no"]
+        await bench.queue.close()
+
+    run(scenario)
