@@ -10,9 +10,11 @@ from tests.edges.amqp.door import Door
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.edges.amqp.server.addresses import KafkaAddresses
+from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
 from isthmus.edges.journal import EdgeJournal
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Record
+from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.blocking import create_topics, read_topic
 from isthmus.kafka.options import Kafka
 
@@ -26,9 +28,10 @@ class KafkaDoor(Door):
         self.kafka = Kafka(servers)
         self.topic = f"journal-{uuid.uuid4().hex[:8]}"
         create_topics(self.kafka, [self.topic], 4)
+        self.admin = KafkaAdmin(self.kafka)
         super().__init__(
             journal=self._open,
-            addresses=KafkaAddresses(self.kafka, [], direct=True, auto_create=True),
+            addresses=KafkaAddresses(self.admin, [], direct=True, auto_create=True),
             **settings,
         )
 
@@ -40,6 +43,9 @@ class KafkaDoor(Door):
         try:
             self.run(self.server.close(grace_s=5))
             self.run(self.edge_journal.close())
+            self.run(self.admin.close())
+            if isinstance(self.outgoing_links, KafkaOutgoingLinks):
+                self.run(self.outgoing_links.close())
         finally:
             self._stop()
 

@@ -39,6 +39,7 @@ from isthmus.edges.amqp.protocol.conditions import (
 from isthmus.edges.amqp.protocol.performatives import FIRST, SENDER
 from isthmus.edges.amqp.protocol.terms import RELEASED, Error, Source, Target
 from isthmus.edges.amqp.protocol.terms import Coordinator as CoordinatorTarget
+from isthmus.edges.amqp.server.addresses import QUEUE
 from isthmus.edges.amqp.server.contract import Client, OutgoingLink, ReceiverRequest, Refused
 from isthmus.edges.amqp.server.incoming_link import Coordinator, IncomingLink
 from isthmus.edges.amqp.server.transactions import Transactions
@@ -294,7 +295,7 @@ class ServerConnection(asyncio.Protocol):
         if target.address:
             if not self.client.may_send(target.address):
                 raise Refused(UNAUTHORIZED_ACCESS, f"you may not send to {target.address!r:.300}")
-            problem = await self.server.addresses.find(target.address)
+            problem = await self.server.addresses.find(target.address, queue=QUEUE in target.capabilities)
             if problem is not None:
                 raise Refused(NOT_FOUND, problem)
         return target

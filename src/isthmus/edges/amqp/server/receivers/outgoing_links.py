@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_STORED, TopicPartition
 from msgspec.structs import replace
 
 from isthmus.codecs.amqp import AmqpMessage
@@ -20,7 +19,7 @@ from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Client, ReceiverReq
 from isthmus.edges.amqp.server.receivers.addresses import Kind, Origin, origin_of
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
 from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
-from isthmus.edges.amqp.server.receivers.group import READER_GROUP, Commits, GroupSource, Reading
+from isthmus.edges.amqp.server.receivers.group import Commits, GroupSource, Reading
 from isthmus.edges.amqp.server.receivers.outgoing_link import (
     Ended,
     KafkaOutgoingLink,
@@ -35,6 +34,8 @@ from isthmus.edges.amqp.server.receivers.subscriptions import GLOBAL, group_name
 from isthmus.edges.amqp.server.receivers.temporary import LIMIT_BYTES, TemporaryForm, TemporaryQueues
 from isthmus.errors import RefusedFailure
 from isthmus.journal.layout import CLIENT
+from isthmus.kafka.admin import KafkaAdmin
+from isthmus.kafka.consumer import COMMITTED, EARLIEST
 from isthmus.kafka.options import Kafka
 
 T = TypeVar("T")
@@ -67,16 +68,19 @@ class KafkaOutgoingLinks:
         auto_create: bool = False,
         partitions: int = 4,
         undeliverable: Undeliverable = skip,
+        admin: KafkaAdmin | None = None,
     ) -> None:
+        """Without an ``admin`` to share, it has one of its own."""
         self._kafka = kafka
+        self._admin = KafkaAdmin(kafka) if admin is None else admin
         self.not_acknowledged = 0
         """How many acknowledgements of queues' messages Kafka did not take: those messages come again."""
         self._temporary_topic = temporary_topic
         self._queue_views = queue_views
         self._converter_of = converter_of
-        self._groups = ReceiverAdmin(kafka, auto_create=auto_create, partitions=partitions)
+        self._groups = ReceiverAdmin(self._admin, auto_create=auto_create, partitions=partitions)
         self._undeliverable = undeliverable
-        self._temporary = TemporaryQueues(kafka, self._temporary_ends, self._overflow)
+        self._temporary = TemporaryQueues(kafka, temporary_topic, self._temporary_ends, self._overflow)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self, request: ReceiverRequest) -> KafkaOutgoingLink:
@@ -91,7 +95,7 @@ class KafkaOutgoingLinks:
         if origin.kind is Kind.TEMPORARY:
             return self._open_temporary(request, asked, filters)
         self._check(origin, filters)
-        partitions = await asyncio.to_thread(self._groups.partitions, origin.topic)
+        partitions = await self._groups.partitions(origin.topic, queue=origin.kind is Kind.QUEUE)
         supply, closed = await self._source_for(request, asked, origin, filters, partitions)
         if filters.no_local:
             request.sign()
@@ -111,6 +115,10 @@ class KafkaOutgoingLinks:
             raise Refused(NOT_IMPLEMENTED, NO_QUEUE_SELECTORS)
         if filters.no_local and self._converter_of(origin.topic) is not converter("jms"):
             raise Refused(NOT_IMPLEMENTED, "no-local: only in the jms form does a record say who sent it")
+
+    async def close(self) -> None:
+        """Let go of Kafka. Links must be closed before."""
+        await self._admin.close()
 
     async def create_node(self, link: Link, client: Client) -> str:  # noqa: ARG002
         """A temporary queue."""
@@ -136,9 +144,9 @@ class KafkaOutgoingLinks:
     def _count_not_acknowledged(self, count: int) -> None:
         self.not_acknowledged += count
 
-    def _temporary_ends(self) -> list[TopicPartition]:
+    async def _temporary_ends(self) -> Mapping[int, int]:
         topic = self._temporary_topic
-        return self._groups.ends(topic, self._groups.partitions(topic))
+        return await self._groups.ends(topic, await self._groups.partitions(topic))
 
     def _overflow(self, record: ReceivedRecord) -> None:
         failure = RefusedFailure(f"nobody takes what is in the temporary queue, over {LIMIT_BYTES} bytes")
@@ -152,7 +160,7 @@ class KafkaOutgoingLinks:
         source: Source,
         origin: Origin,
         filters: Filters,
-        partitions: Sequence[int],
+        partitions: Collection[int],
     ) -> tuple[RecordSource, Ended | None]:
         """Who reads for the link, and what to do when the client closes it."""
         topic = origin.topic
@@ -160,50 +168,53 @@ class KafkaOutgoingLinks:
         read = partial(Reading, topic=topic)
         match origin.kind:
             case Kind.GROUP:
-                places = _places(topic, filters.position, partitions)
-                return GroupSource(
-                    self._kafka, read(group=origin.group, commits=commits, places=places)
-                ), None
+                positions = _positions(filters.position, partitions)
+                reading = read(group=origin.group, commits=commits, positions=positions)
+                return GroupSource(self._kafka, reading), None
             case Kind.QUEUE:
                 group = f"{QUEUE_PREFIX}{topic}" + (f":{filters.selector.digest}" if filters.selector else "")
-                heartbeat_s = await asyncio.to_thread(self._groups.begin_queue, group)
+                granted = await self._groups.begin_queue(group)
                 return QueueSource(
                     self._kafka,
                     topic,
                     group,
                     partitions=len(partitions),
-                    heartbeat_s=heartbeat_s,
+                    heartbeat_s=granted.heartbeat_s,
                     at_most_once=commits is Commits.BEFORE,
                     not_acknowledged=self._count_not_acknowledged,
                 ), None
             case Kind.TOPIC:
-                return await self._subscribe(request, source, topic, list(partitions), commits)
+                return await self._subscribe(request, source, topic, partitions, commits)
             case _:
-                places = [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions]
-                reading = read(group=READER_GROUP, commits=Commits.NEVER, places=places)
+                reading = read(commits=Commits.NEVER, positions=dict.fromkeys(partitions, EARLIEST))
                 return GroupSource(self._kafka, reading), None
 
     async def _subscribe(
-        self, request: ReceiverRequest, source: Source, topic: str, partitions: list[int], commits: Commits
+        self,
+        request: ReceiverRequest,
+        source: Source,
+        topic: str,
+        partitions: Collection[int],
+        commits: Commits,
     ) -> tuple[RecordSource, Ended | None]:
         subscription = subscription_of(source, request.link.name, request.client)
         if subscription is None:
-            ends = await asyncio.to_thread(self._groups.ends, topic, partitions)
-            alone = Reading(topic=topic, group=READER_GROUP, commits=Commits.NEVER, places=ends)
+            ends = await self._groups.ends(topic, partitions)
+            alone = Reading(topic=topic, commits=Commits.NEVER, positions=ends)
             return GroupSource(self._kafka, alone), None
-        await asyncio.to_thread(self._groups.begin, topic, partitions, subscription.group)
+        await self._groups.begin(topic, partitions, subscription.group)
         reading = Reading(topic=topic, group=subscription.group, commits=commits)
         return GroupSource(self._kafka, reading), partial(self._forget, subscription.group)
 
     async def _forget(self, group: str) -> None:
         """Unsubscribe: the group is gone, unless others are still in it."""
-        await asyncio.to_thread(self._groups.delete, group)
+        await self._groups.delete(group)
 
     async def _find_subscription(self, request: ReceiverRequest) -> Source:
         """The source of a durable subscription that a client asks for by its link's name, to end it."""
         wants_global = GLOBAL in request.attach.desired_capabilities
         group = group_name(request.link.name, "" if wants_global else request.client.container_id)
-        topic = await asyncio.to_thread(self._groups.topic_of, group)
+        topic = await self._groups.topic_of(group)
         if topic is None:
             raise Refused(NOT_FOUND, f"there is no subscription {request.link.name!r:.300}")
         if not request.client.may_receive(topic):
@@ -228,10 +239,9 @@ def _granted(asked: Source, filters: Filters) -> Source:
     return replace(asked, filter=filters.honoured, outcomes=OUTCOMES, default_outcome=asked.default_outcome)
 
 
-def _places(topic: str, position: Position, partitions: Sequence[int]) -> list[TopicPartition]:
+def _positions(position: Position, partitions: Collection[int]) -> dict[int, int] | None:
     if position.partition is None:
-        return []
+        return None
     if position.partition not in partitions:
         raise Refused(PARTITION_NOT_EXISTS, "Specified partition doesn't exist")
-    offset = OFFSET_STORED if position.offset is None else position.offset
-    return [TopicPartition(topic, position.partition, offset)]
+    return {position.partition: COMMITTED if position.offset is None else position.offset}
