@@ -124,11 +124,12 @@ def test_patience_begins_when_kafka_is_back(monkeypatch: pytest.MonkeyPatch) -> 
             await kafka.stop()
             told = add(writer)
             await asyncio.sleep(1.2 * producer.PATIENCE_S)
-            kafka.leader = NO_LEADER
+            kafka.leader, kafka.produce_error = NO_LEADER, NOT_LEADER
             kafka.requests.clear()
             await kafka.start()
             await eventually(lambda: kafka.requests[METADATA] > 1)
-            kafka.leader = 1
+            assert told == []
+            kafka.leader, kafka.produce_error = 1, 0
             await eventually(lambda: told)
             assert told == [None]
 
