@@ -115,19 +115,22 @@ def test_an_absence_before_the_first_message_is_waited_for_too() -> None:
     run(scenario)
 
 
-def test_patience_begins_when_kafka_is_back() -> None:
+def test_patience_begins_when_kafka_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer, "PATIENCE_S", 3.0)
+
     async def scenario(kafka: ScriptedKafka) -> None:
         async with writing(kafka) as writer:
             await take(writer)
             await kafka.stop()
             told = add(writer)
-            await asyncio.sleep(2 * producer.PATIENCE_S)
+            await asyncio.sleep(1.2 * producer.PATIENCE_S)
             kafka.leader = NO_LEADER
+            kafka.requests.clear()
             await kafka.start()
-            await asyncio.sleep(producer.PATIENCE_S / 2)
-            assert told == []
+            await eventually(lambda: kafka.requests[METADATA] > 1)
             kafka.leader = 1
-            await eventually(lambda: told == [None])
+            await eventually(lambda: told)
+            assert told == [None]
 
     run(scenario)
 
@@ -227,6 +230,34 @@ def test_a_refusal_replaces_the_producer_but_not_without_end() -> None:
             assert kafka.requests[INIT_PRODUCER_ID] <= 1 / producer.RETRY_S + 2
             kafka.produce_error = 0
             await take(writer)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_refusal_leaves_in_doubt_only_what_was_sent_before_without_an_answer(lost: int) -> None:
+    async def scenario(kafka: ScriptedKafka) -> None:
+        async with writing(kafka) as writer:
+            await take(writer)
+            kafka.lost_answers, kafka.produce_error = lost, TOPIC_AUTHORIZATION_FAILED
+            told = add(writer)
+            await eventually(lambda: told)
+            assert isinstance(told[0], HardFailure)
+            assert told[0].in_doubt == bool(lost)
+
+    run(scenario)
+
+
+def test_what_was_never_answered_is_in_doubt() -> None:
+    async def scenario(kafka: ScriptedKafka) -> None:
+        async with writing(kafka) as writer:
+            kafka.produce_error = OUT_OF_ORDER_SEQUENCE_NUMBER
+            kafka.producer_error = CLUSTER_AUTHORIZATION_FAILED
+            kafka.lost_answers = 1
+            told = add(writer)
+            await eventually(lambda: told)
+            assert isinstance(told[0], HardFailure)
+            assert told[0].in_doubt
 
     run(scenario)
 

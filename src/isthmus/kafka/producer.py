@@ -63,6 +63,8 @@ _FINAL: Final = (
     TopicAuthorizationFailedError,
 )
 """What Kafka will say again however often it is asked."""
+_REFUSALS: Final = (*_FINAL, UnknownTopicOrPartitionError)
+"""Answers that say that a batch was not written."""
 
 
 class Batch:
@@ -96,6 +98,9 @@ class _Client:
         self.producer = AIOKafkaProducer(**options)
         self.is_cut_off = False
         """Whether nothing will come of what it has under way."""
+        self._retried: set[int] = set()
+        self._retry = self.producer._message_accumulator.reenqueue
+        self.producer._message_accumulator.reenqueue = self._note_and_retry
         self._looked_at = 0.0
         self._look = self.producer.client._metadata_update
         # As long as a partition has no leader, aiokafka asks for it without a pause.
@@ -115,6 +120,16 @@ class _Client:
             async with asyncio.timeout(ANSWER_S):
                 return bool(await self.producer.client.force_metadata_update())
         return False
+
+    def has_retried(self, batch: Batch) -> bool:
+        """Whether the client has sent a batch more than once, which is then forgotten."""
+        retried = id(batch.builder) in self._retried
+        self._retried.discard(id(batch.builder))
+        return retried
+
+    def _note_and_retry(self, batch: Any) -> None:
+        self._retried.add(id(batch._builder))
+        self._retry(batch)
 
     def cut_off(self) -> None:
         """Have it write nothing any more, so that another may write what it has under way."""
@@ -196,24 +211,28 @@ class ResilientProducer:
 
     async def _write(self, batch: Batch, partition: int) -> IsthmusError | None:
         patience_s = PATIENCE_S
+        in_doubt = False
         while True:
             while self._renewing is not None:
                 await asyncio.wait([self._renewing], timeout=RETRY_S)
                 if self._refusal is not None:
                     patience_s -= RETRY_S
                     if patience_s < 0:
-                        return _refused(self._topic, self._refusal)
+                        return _refused(self._topic, self._refusal, in_doubt=in_doubt)
             client, begun_at = self._client, time.monotonic()
             error = await self._try(client, batch, partition)
+            retried = client.has_retried(batch)
             if error is None:
                 return None
+            # Of an attempt without an answer nobody knows, whatever Kafka says to the next one.
+            in_doubt = in_doubt or retried or not isinstance(error, _REFUSALS)
             answers = isinstance(error, _FINAL) or await client.reaches_kafka()
             self._replace(client)
             if answers:  # the time in which Kafka was away does not count
                 patience_s -= min(time.monotonic() - begun_at, ANSWER_S) + RETRY_S
                 missing = isinstance(error, UnknownTopicOrPartitionError)
                 if missing or isinstance(error, _FINAL) or patience_s < 0:
-                    return _refused(self._topic, error)
+                    return _refused(self._topic, error, in_doubt=in_doubt)
             await asyncio.sleep(RETRY_S)
             batch.begin_again(self._client.producer.create_batch())
 
@@ -295,11 +314,11 @@ class ResilientProducer:
             log.warning("journal %s: Kafka does not take a batch: %s", self._topic, _said(error))
 
 
-def _refused(topic: str, error: Exception) -> IsthmusError:
+def _refused(topic: str, error: Exception, *, in_doubt: bool) -> IsthmusError:
     said = f"Kafka did not take a message for the journal {topic}: {_said(error)}"
     if isinstance(error, MessageSizeTooLargeError | RecordListTooLargeError):
         return OversizeFailure(said)
-    return HardFailure(said, remedy="check that the topic exists, and may be written")
+    return HardFailure(said, remedy="check that the topic exists, and may be written", in_doubt=in_doubt)
 
 
 def _said(error: Exception) -> str:

@@ -43,6 +43,8 @@ class ScriptedKafka:
         self.has_topic = True
         self.produce_error = 0
         self.producer_error = 0
+        self.lost_answers = 0
+        """How many of the next batches are written without a word: the connection ends in place of it."""
         self.requests: Counter[int] = Counter()
         self.written: list[Written] = []
         self._producers = 0
@@ -78,6 +80,9 @@ class ScriptedKafka:
                 assert version == _VERSIONS[key]
                 self.requests[key] += 1
                 answer = self._answer(key, request[10 + max(name_length, 0) :])
+                if key == PRODUCE and self.lost_answers:
+                    self.lost_answers -= 1
+                    break
                 writer.write(struct.pack(">ii", 4 + len(answer), correlation) + answer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client is gone, or we are

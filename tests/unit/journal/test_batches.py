@@ -83,7 +83,9 @@ class Producer:
     def __init__(self, kafka: Producers, number: int) -> None:
         self._kafka = kafka
         self._number = number
-        self.client = self
+        self.client = self._message_accumulator = self
+
+    def reenqueue(self, batch: object) -> None: ...
 
     async def _metadata_update(self) -> None: ...
 
