@@ -31,7 +31,7 @@ _Report = Callable[[KafkaError | None, Delivered], None]
 
 
 class Position(NamedTuple):
-    """A place in the journal."""
+    """Where a record lies in the journal."""
 
     topic: str
     partition: int
@@ -46,7 +46,7 @@ class JournalWriter:
 
     def __init__(self, kafka: Kafka, journal: JournalSettings) -> None:
         self._topic = journal.topic
-        self._places, max_message_bytes = find_journal(kafka, journal)
+        self._partitions, max_message_bytes = find_journal(kafka, journal)
         options = {
             **kafka.python_options(),
             "enable.idempotence": True,  # includes acks=all
@@ -59,7 +59,7 @@ class JournalWriter:
         self._polling.start()
 
     def write(self, entry: Entry) -> Future[Position]:
-        """Write an entry. The future has its place once Kafka has it on all in-sync replicas.
+        """Write an entry. The future has its position once Kafka has it on all in-sync replicas.
 
         It fails with `HardFailure` when Kafka refuses, and with a `SoftFailure` for an entry that the journal
         cannot carry or that is too large for it. A full queue waits for Kafka to catch up.
@@ -68,8 +68,8 @@ class JournalWriter:
 
         def delivered(error: KafkaError | None, message: Delivered) -> None:
             if error is None:
-                place = Position(self._topic, message.partition() or 0, message.offset() or 0)
-                future.set_result(place)
+                position = Position(self._topic, message.partition() or 0, message.offset() or 0)
+                future.set_result(position)
             else:
                 future.set_exception(self._refused(error))
 
@@ -109,7 +109,7 @@ class JournalWriter:
                 key=record.key,
                 value=record.value,
                 headers=list(record.headers),
-                partition=self._places.of_session(session),
+                partition=self._partitions.of_session(session),
                 on_delivery=delivered,
             )
         except BufferError:
