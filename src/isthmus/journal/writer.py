@@ -84,18 +84,18 @@ class JournalWriter:
         return future
 
     def flush(self, timeout_s: float = 30) -> None:
-        """Wait until everything that was written is decided. Raises `HardFailure` when time runs out."""
+        """Wait until everything that was written is done. Raises `HardFailure` when time runs out."""
         deadline = time.monotonic() + timeout_s
-        while (undecided := len(self._producer)) and time.monotonic() < deadline:
+        while (unfinished := len(self._producer)) and time.monotonic() < deadline:
             self._producer.poll(0.01)
-        if undecided:
+        if unfinished:
             raise HardFailure(
-                f"{undecided} messages are not in the journal after {timeout_s:g} s",
+                f"{unfinished} messages are not in the journal after {timeout_s:g} s",
                 remedy="check that Kafka is up, then send them again",
             )
 
     def close(self) -> None:
-        """Flush, and let go of Kafka."""
+        """Flush, and disconnect."""
         try:
             self.flush()
         finally:
