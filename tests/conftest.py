@@ -27,6 +27,7 @@ SLOWEST_FIRST = (
     "cli",
     "pipeline",
     "edges",
+    "conformance",
     "kafka",
     "testing",
     "docs",
