@@ -25,6 +25,7 @@ SLOWEST_FIRST = (
     "faults",
     "property",
     "cli",
+    "benches",
     "pipeline",
     "edges",
     "conformance",

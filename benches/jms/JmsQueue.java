@@ -30,6 +30,7 @@ import org.apache.qpid.jms.JmsConnectionFactory;
  * tries    the receiver is about to acknowledge or commit all that it has seen
  * acked    that is done
  * back     the receiver is about to roll back or recover all that it has seen
+ * died     the receiver has failed
  * joined   a queue's first message came so many ns after the receiver was asked for
  * dead     a message of the dead-letter queue: its queue and number follow
  * </pre>
@@ -40,7 +41,6 @@ public final class JmsQueue {
     private static final String BODY = "x".repeat(256);
     private static final int PER_COMMIT = 500;
     private static final int POLL_MS = 500;
-    private static final int PATIENCE_MS = 15_000;
     private static final ExecutorService THREADS = Executors.newCachedThreadPool();
     private static final Map<String, Receiving> RECEIVING = new ConcurrentHashMap<>();
 
@@ -136,7 +136,7 @@ public final class JmsQueue {
                     throw new IllegalStateException("only " + n + " of " + count + " receivers in time");
                 }
                 MessageConsumer consumer = session.createConsumer(session.createQueue(request.queue));
-                Message message = consumer.receive(PATIENCE_MS);
+                Message message = consumer.receive(request.quietMs());
                 if (message == null) {
                     throw new IllegalStateException("receiver " + n + " of " + count + " got nothing");
                 }
@@ -153,7 +153,7 @@ public final class JmsQueue {
             for (String queue : request.queue.split(",")) {
                 long start = System.nanoTime();
                 MessageConsumer consumer = session.createConsumer(session.createQueue(queue));
-                Message message = consumer.receive(PATIENCE_MS);
+                Message message = consumer.receive(request.quietMs());
                 if (message == null) {
                     throw new IllegalStateException("nothing came of " + queue);
                 }
@@ -209,9 +209,14 @@ public final class JmsQueue {
             expected = request.number("count", 1);
         }
 
+        /** Whether it is the first one, and was not rolled back as often as it may be. */
+        boolean isToRollBack(Message message) throws JMSException {
+            return rollsFirstBack && number(message) == 0 && rollbacks.get() < request.number("rollbacks", 10);
+        }
+
         boolean isDone() {
-            int given = rollsFirstBack && rollbacks.get() >= request.number("rollbacks", 10) ? 1 : 0;
-            return acknowledged.size() + given >= expected;
+            int dead = rollsFirstBack && rollbacks.get() >= request.number("rollbacks", 10) ? 1 : 0;
+            return acknowledged.size() + dead >= expected;
         }
     }
 
@@ -250,7 +255,16 @@ public final class JmsQueue {
         }
 
         void run() throws Exception {
-            long quietNanos = common.request.number("quiet_ms", PATIENCE_MS) * 1_000_000L;
+            try {
+                receive();
+            } catch (Exception failure) {
+                common.trace.add("died", name, "");
+                throw failure;
+            }
+        }
+
+        private void receive() throws Exception {
+            long quietNanos = common.request.quietMs() * 1_000_000L;
             long heard = System.nanoTime();
             while (!common.isDone()) {
                 Message message = consumer.receive(POLL_MS);
@@ -277,7 +291,7 @@ public final class JmsQueue {
             if (delayMs > 0) {
                 Thread.sleep(delayMs);
             }
-            if (rollback.equals("first") && number(message) == 0) {
+            if (common.isToRollBack(message)) {
                 rollBack();
             } else if (open.size() >= batch) {
                 if (rollback.equals("alternate") && !commitsNext) {
@@ -375,6 +389,11 @@ public final class JmsQueue {
                 String[] option = words[n].split("=", 2);
                 options.put(option[0], option[1]);
             }
+        }
+
+        /** How long a receiver waits for a message. */
+        int quietMs() {
+            return number("quiet_ms", 15_000);
         }
 
         String text(String name, String otherwise) {

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.support.asynchronous import eventually
 from tests.support.journals import write as put
+from tests.support.polling import eventually as eventually_sync
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.edges.journal import EdgeJournal
@@ -42,10 +43,15 @@ class Topic:
             incremental_operation=AlterConfigOpType.SET,
         )
         resource = ConfigResource(ResourceType.TOPIC, self.name, incremental_configs=[entry])
-        self._admin.incremental_alter_configs([resource])[resource].result(10)
+        self._admin.incremental_alter_configs([resource])[resource].result(60)
+        eventually_sync(lambda: self._limit() == max_message_bytes)
+
+    def _limit(self) -> int:
+        resource = ConfigResource(ResourceType.TOPIC, self.name)
+        return int(self._admin.describe_configs([resource])[resource].result(60)["max.message.bytes"].value)
 
     def delete(self) -> None:
-        self._admin.delete_topics([self.name])[self.name].result(10)
+        self._admin.delete_topics([self.name])[self.name].result(60)
 
     def messages(self) -> Iterator[Message]:
         for each in read_topic(self.kafka, self.name):

@@ -106,7 +106,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
         ]
         admin = admin_client(plain)
         for user in users:  # one at a time: two for one user are refused
-            admin.alter_user_scram_credentials([user])["bridge"].result(10)
+            admin.alter_user_scram_credentials([user])["bridge"].result(60)
         yield kafka
 
 

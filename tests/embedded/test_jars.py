@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -92,19 +91,14 @@ def test_only_the_missing_confs_are_fetched(fake_ivy: FakeIvy) -> None:
     assert "-confs broker -retrieve" in fake_ivy.runs[1]
 
 
-def test_jars_that_are_there_need_no_java_and_no_time(
+def test_jars_that_are_there_need_no_java_and_no_other_process(
     fake_ivy: FakeIvy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jars.ensure("spark", "broker")
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    best = min(_seconds_to_ensure() for _ in range(5))
-    assert best < 0.02
-
-
-def _seconds_to_ensure() -> float:
-    began = time.perf_counter()
+    monkeypatch.setattr(subprocess, "Popen", None)
     jars.ensure("spark", "broker")
-    return time.perf_counter() - began
+    assert len(fake_ivy.runs) == 1
 
 
 def test_another_version_of_a_jar_is_fetched_for_its_conf_alone(fake_ivy: FakeIvy, ivy_xml: Path) -> None:
@@ -141,7 +135,7 @@ def test_after_the_third_failure_nothing_is_left_behind(fake_ivy: FakeIvy, jars_
 def test_processes_that_fetch_at_the_same_time_fetch_once(fake_ivy: FakeIvy) -> None:
     command = [sys.executable, "-m", "isthmus.embedded.jars", "spark", "broker"]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
-    said = [process.communicate(timeout=30)[1] for process in processes]
+    said = [process.communicate(timeout=300)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], said
     assert len(fake_ivy.runs) == 1
     assert len(jars.files("broker")) == 1

@@ -20,7 +20,7 @@ from isthmus.embedded.nats import EmbeddedNats
 server = EmbeddedNats(Path(sys.argv[1]))
 server.start()
 print(server.url, flush=True)
-time.sleep(120)
+time.sleep(600)
 """
 
 

@@ -7,6 +7,8 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
 
+from tests.support.polling import PATIENCE_S
+
 from isthmus.edges.running import Part
 
 
@@ -26,11 +28,11 @@ async def running(*parts: Part) -> AsyncIterator[None]:
 
 
 async def eventually(
-    condition: Callable[[], object], *, timeout_s: float = 60, what: str | Callable[[], str] = ""
+    condition: Callable[[], object], *, timeout_s: float = PATIENCE_S, what: str | Callable[[], str] = ""
 ) -> None:
     """Return once the condition holds. Fails when it does not hold in time."""
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + max(timeout_s, PATIENCE_S)
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError((what() if callable(what) else what) or f"not true within {timeout_s:g} s")
+            raise AssertionError((what() if callable(what) else what) or "not true in time")
         await asyncio.sleep(0.02)

@@ -12,7 +12,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Self
 
-from tests.support.polling import eventually
+from tests.support.polling import PATIENCE_S, eventually
 
 from isthmus.embedded.kafka import find_running
 from isthmus.kafka.blocking import read_topic
@@ -65,7 +65,6 @@ class Running:
     def wait_until_ready(self) -> None:
         eventually(
             lambda: "ready:" in self.printed() or self.process.poll() is not None,
-            timeout_s=240,
             what=self.printed,
         )
         assert self.process.poll() is None, self.printed()
@@ -74,7 +73,7 @@ class Running:
         """What the monitor answers: status and text."""
         found = re.search(r"monitor http://(\S+)", self.printed())
         assert found
-        with closing(HTTPConnection(found[1], timeout=10)) as connection:
+        with closing(HTTPConnection(found[1], timeout=60)) as connection:
             connection.request("GET", path)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
@@ -99,7 +98,7 @@ class Running:
     def stop(self) -> int:
         """Ask it to end; its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        return self.process.wait(PATIENCE_S)
 
     def kill(self) -> None:
         self.process.kill()

@@ -36,7 +36,7 @@ def status(
     reports: Reports = list,
 ) -> Iterator[Show]:
     """Shows the bridge for as long as it is entered."""
-    if console.is_terminal:
+    if console.is_terminal and not console.is_dumb_terminal:  # a panel needs a cursor that moves
         panel = _Panel(settings, kafka, metrics, facts, reports)
         with Live(console=console, auto_refresh=False, transient=True) as live:
             yield lambda: live.update(panel.render(), refresh=True)

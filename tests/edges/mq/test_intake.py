@@ -120,7 +120,7 @@ def test_an_intake_that_ends_leaves_no_connection_and_ends_soon(backend: Backend
             await eventually(lambda: it.intake.client.connected)
         assert not it.intake.client.connected
 
-    asyncio.run(asyncio.wait_for(run(), 10))
+    asyncio.run(asyncio.wait_for(run(), 60))
 
 
 @pytest.mark.parametrize("fault", ["connection", "restart", "commit not done", "commit done"])

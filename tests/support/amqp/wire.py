@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Self, TypeVar
 
+from tests.support.polling import PATIENCE_S
+
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue, MessageProperties, Reader, UInt, encode_value
 from isthmus.edges.amqp.protocol import (
     Connection,
@@ -40,12 +42,14 @@ class Wire:
         tls: ssl.SSLContext | None = None,
         limits: Limits | None = None,
     ) -> None:
-        self.socket: socket.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.socket: socket.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
         if tls is not None:
             self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self.engine = Connection.client(limits or Limits(idle_timeout_s=None), sasl or SaslClient())
         self.events: list[Event] = []
         self.lost = False
+        self.received = b""
+        """All bytes so far."""
 
     def open(self) -> Self:
         self.engine.open(Open("wire"))
@@ -64,10 +68,11 @@ class Wire:
         except OSError:
             data = b""
         self.lost = not data
+        self.received += data
         self.events += self.engine.receive_data(data, time.monotonic())
 
-    def wait(self, condition: Callable[[], object], timeout_s: float = 10) -> None:
-        deadline = time.monotonic() + timeout_s
+    def wait(self, condition: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
+        deadline = time.monotonic() + max(timeout_s, PATIENCE_S)
         while not condition():
             assert time.monotonic() < deadline, f"not in time; there was {self.events}"
             assert not self.lost or condition(), f"the connection is lost; there was {self.events}"

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.polling import PATIENCE_S
 
 from isthmus.embedded import jars
 from isthmus.errors import HardFailure
@@ -29,7 +30,7 @@ class QpidJms:
         if shutil.which("javac") is None:
             pytest.skip("there is no javac")
         command = ["javac", "-cp", self._classpath, "-d", str(folder), *map(str, HERE.glob("*.java"))]
-        subprocess.run(command, check=True, timeout=120)
+        subprocess.run(command, check=True, timeout=PATIENCE_S)
 
     def start(
         self, url: str, what: str, address: str, count: int = 0, *login: str, program: str = "Sends"
@@ -48,7 +49,7 @@ class QpidJms:
         """The lines that the program prints."""
         with self.start(url, what, address, count, *login, program=program) as process:
             try:
-                output, _ = process.communicate(timeout=90)
+                output, _ = process.communicate(timeout=PATIENCE_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise

@@ -37,9 +37,17 @@ def shown(
     terminal: bool,
     facts: Mapping[str, str] = FACTS,
     width: int = 120,
+    kind: str = "xterm",
 ) -> str:
     output = io.StringIO()
-    console = Console(file=output, force_terminal=terminal, width=width, no_color=True, soft_wrap=True)
+    console = Console(
+        file=output,
+        force_terminal=terminal,
+        width=width,
+        no_color=True,
+        soft_wrap=True,
+        _environ={"TERM": kind},  # and not that of whoever runs the test
+    )
     with status(console, SETTINGS, Kafka("h:1"), metrics, facts, lambda: parts) as show:
         show()
         return output.getvalue()
@@ -74,5 +82,7 @@ def test_the_panel_of_edges_alone_shows_no_counts_of_a_router() -> None:
     assert "orders" not in panel
 
 
-def test_elsewhere_a_line_says_that_it_is_ready() -> None:
-    assert shown(RouterMetrics("b", ["orders"]), PARTS, terminal=False).startswith("ready: bridge b\n")
+@pytest.mark.parametrize(("terminal", "kind"), [(False, "xterm"), (True, "dumb")])
+def test_elsewhere_a_line_says_that_it_is_ready(terminal: bool, kind: str) -> None:
+    lines = shown(RouterMetrics("b", ["orders"]), PARTS, terminal=terminal, kind=kind)
+    assert lines.startswith("ready: bridge b\n")

@@ -94,14 +94,14 @@ def test_a_written_entry_has_its_place_in_the_partition_of_its_session(
 ) -> None:
     client = Client(None)
     with writing(client) as writer:
-        place = writer.write(ENTRY).result(timeout=1)
+        place = writer.write(ENTRY).result(timeout=60)
     assert place == Position("journal", JournalPartitions(4, 1).of_session("s1"), 41)
     assert (client.produced[0]["key"], client.produced[0]["value"]) == (b"1", b"x")
 
 
 def test_a_full_queue_waits_for_kafka(writing: Callable[[Client], JournalWriter]) -> None:
     with writing(Client(BufferError("full"), BufferError("full"), None)) as writer:
-        assert writer.write(ENTRY).result(timeout=1).offset == 41
+        assert writer.write(ENTRY).result(timeout=60).offset == 41
 
 
 @pytest.mark.parametrize(
@@ -118,5 +118,5 @@ def test_a_message_that_kafka_refuses_is_a_failure_of_that_message(
     with writing(Client(answer, None)) as writer:
         refused, taken = writer.write(ENTRY), writer.write(ENTRY)
         with pytest.raises(failure, match="did not take a message for the journal journal"):
-            refused.result(timeout=1)
-        assert taken.result(timeout=1).offset == 41
+            refused.result(timeout=60)
+        assert taken.result(timeout=60).offset == 41

@@ -43,10 +43,10 @@ from isthmus.edges.amqp.protocol.terms import RELEASED, Error
 
 log = logging.getLogger(__name__)
 
-GOODBYE_S: Final = 2.0
+CLOSE_S: Final = 2.0
 """How long a peer may take to answer close, and to read what was sent before it."""
 TICK_S: Final = 0.5
-"""How often heartbeats are due at most."""
+"""How often heartbeats are seen to."""
 _UNEXPECTED: Final = "an AMQP connection ends with an unexpected error"
 
 
@@ -56,7 +56,7 @@ class AmqpTransport(asyncio.Protocol):
     engine: Connection
     """To be set before `connection_made` of this class is called."""
 
-    def __init__(self, *, goodbye_s: float = GOODBYE_S, tick_s: float = TICK_S) -> None:
+    def __init__(self, *, close_s: float = CLOSE_S, tick_s: float = TICK_S) -> None:
         self.lost = False
         self.closing = False
         """Whether we have sent close."""
@@ -68,7 +68,7 @@ class AmqpTransport(asyncio.Protocol):
         """Whether the answer to the peer's close waits for something; nothing else is sent behind a close."""
         self._loop = asyncio.get_running_loop()
         self._socket: asyncio.Transport | None = None
-        self._goodbye_s = goodbye_s
+        self._close_s = close_s
         self._tick_s = tick_s
         self._ticking: asyncio.TimerHandle | None = None
         self._cutting_off: asyncio.TimerHandle | None = None
@@ -196,7 +196,7 @@ class AmqpTransport(asyncio.Protocol):
         self.wake()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
-        """The connection is over, with or without a word."""
+        """The connection is over, with or without a close."""
         self.lost = True
         for timer in (self._ticking, self._cutting_off):
             if timer is not None:
@@ -259,4 +259,4 @@ class AmqpTransport(asyncio.Protocol):
 
     def _cut_off_later(self) -> None:
         if self._cutting_off is None and not self.lost:
-            self._cutting_off = self._loop.call_later(self._goodbye_s, self.abort)
+            self._cutting_off = self._loop.call_later(self._close_s, self.abort)

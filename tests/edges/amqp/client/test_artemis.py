@@ -130,7 +130,7 @@ async def taking(
     connecting = client(url, **{"intake.addresses": addresses, **settings})
     intake = AmqpIntake(connecting, journal, dead_letters=never, max_message_size=1_000_000)
     async with running(intake):
-        await asyncio.wait_for(intake.ready.wait(), 20)
+        await asyncio.wait_for(intake.ready.wait(), 60)
         yield intake, journal
 
 

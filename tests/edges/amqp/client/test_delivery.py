@@ -181,7 +181,7 @@ def test_a_message_that_is_released_again_and_again_is_refused(broker: Broker) -
 async def _until_answered(delivery: AmqpDelivery, messages: list[OutboundMessage]) -> Any:
     while True:
         try:
-            return await asyncio.wait_for(delivery.deliver(messages), 10)
+            return await asyncio.wait_for(delivery.deliver(messages), 60)
         except Unreachable:
             await asyncio.sleep(0.02)
 

@@ -152,7 +152,7 @@ def _release(journal: MemoryJournal) -> None:
 def test_queues_and_topics_are_asked_for_as_such(broker: Broker) -> None:
     async def scenario() -> None:
         async with taking(broker.url, "orders, topic://news, queue://more") as taken:
-            await asyncio.wait_for(taken.intake.ready.wait(), 10)
+            await asyncio.wait_for(taken.intake.ready.wait(), 60)
 
     asyncio.run(scenario())
     assert sorted(broker.attached) == [("more", ["queue"]), ("news", ["topic"]), ("orders", ["queue"])]
@@ -229,7 +229,7 @@ def test_a_journal_that_refuses_ends_the_intake_and_the_message_stays_with_the_b
         taken = Run(broker.url)
         taken.journal.refuse = refusing(HardFailure("no room", remedy="none"))
         with pytest.raises(HardFailure, match="no room"):
-            await asyncio.wait_for(taken.intake.run(), 10)
+            await asyncio.wait_for(taken.intake.run(), 60)
 
     asyncio.run(scenario())
     eventually_sync(lambda: broker.bodies("orders") == ["0"], timeout_s=10)

@@ -101,7 +101,7 @@ def test_a_broker_whose_certificate_is_not_trusted_is_refused(tls: Path) -> None
     with Door(amqps=encrypted(tls)) as door:
         url = f"amqps://localhost:{door.server.ports[1]}"
         with pytest.raises(HardFailure, match="its certificate is not trusted"):
-            asyncio.run(asyncio.wait_for(client(url).run(), 20))
+            asyncio.run(asyncio.wait_for(client(url).run(), 60))
 
 
 def test_a_broker_that_refuses_the_bridge_at_the_start_ends_it_and_nobody_sees_the_password(
@@ -111,7 +111,7 @@ def test_a_broker_that_refuses_the_bridge_at_the_start_ends_it_and_nobody_sees_t
     with Door(users=users, users_file="x") as door:
         connecting = client(f"amqp://bridge:not-{QUOTED}@127.0.0.1:{door.port}")
         with pytest.raises(HardFailure, match=r"refuses the bridge: amqp:unauthorized-access") as caught:
-            asyncio.run(asyncio.wait_for(connecting.run(), 20))
+            asyncio.run(asyncio.wait_for(connecting.run(), 60))
     for shown in (str(caught.value), caught.value.remedy, caplog.text, repr(connecting.broker)):
         assert "s3cret" not in shown
     assert "s3cret" not in repr(connecting.broker.servers)

@@ -80,7 +80,7 @@ def test_an_open_that_says_that_it_fails_is_a_refusal() -> None:
         failing = Open("misfit", properties={Symbol("amqp:connection-establishment-failed"): True})
         async with misfit(odd, failing) as client:
             with pytest.raises(HardFailure, match="refuses the bridge: amqp:unauthorized-access: not you"):
-                await asyncio.wait_for(client.run(), 10)
+                await asyncio.wait_for(client.run(), 60)
 
     asyncio.run(scenario())
 
@@ -167,6 +167,6 @@ def test_something_that_does_not_speak_amqp_is_a_refusal() -> None:
             url = f"amqp://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             client = AmqpClient(BrokerSettings(url=url), name="odd", container_id="c")
             with pytest.raises(HardFailure, match="protocol header"):
-                await asyncio.wait_for(client.run(), 10)
+                await asyncio.wait_for(client.run(), 60)
 
     asyncio.run(scenario())

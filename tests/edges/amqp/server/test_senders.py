@@ -40,7 +40,7 @@ def door() -> Iterator[Door]:
 
 @pytest.fixture
 def connection(door: Door) -> Iterator[BlockingConnection]:
-    connection = BlockingConnection(door.url, timeout=10)
+    connection = BlockingConnection(door.url, timeout=60)
     yield connection
     connection.close()
 
@@ -109,7 +109,7 @@ def test_a_relay_to_ever_new_addresses_remembers_only_some(
 
 
 def test_messages_keep_their_order_while_an_address_is_looked_up(door: Door) -> None:
-    connection = BlockingConnection(door.url, timeout=10)
+    connection = BlockingConnection(door.url, timeout=60)
     sender = connection.create_sender(None)
     for number in range(50):
         sender.link.send(Message(str(number), address=f"topic-{number % 5}"))
@@ -152,7 +152,7 @@ def test_settled_messages_reach_the_journal_too(door: Door, connection: Blocking
 
 def test_credit_is_given_back_so_that_a_link_never_stalls() -> None:
     with Door(credit=3) as door:
-        connection = BlockingConnection(door.url, timeout=10)
+        connection = BlockingConnection(door.url, timeout=60)
         sender = connection.create_sender("orders")
         for number in range(50):
             sender.send(Message(str(number)))
@@ -163,7 +163,7 @@ def test_credit_is_given_back_so_that_a_link_never_stalls() -> None:
 def test_credit_stops_while_the_journal_is_away_and_goes_on_after() -> None:
     with Door(credit=4) as door:
         door.memory.held = True
-        connection = BlockingConnection(door.url, timeout=10)
+        connection = BlockingConnection(door.url, timeout=60)
         sender = connection.create_sender("orders")
         connection.wait(lambda: sender.link.credit > 0)
         while sender.link.credit > 0:
@@ -207,7 +207,7 @@ def test_a_message_of_many_frames_arrives_whole(door: Door, connection: Blocking
 
 def test_a_message_that_is_too_large_detaches_the_link() -> None:
     with Door(max_message_size=1000) as door:
-        connection = BlockingConnection(door.url, timeout=10)
+        connection = BlockingConnection(door.url, timeout=60)
         sender = connection.create_sender("orders")
         assert sender.link.remote_max_message_size == 1000
         with pytest.raises(LinkDetached, match="message-size-exceeded"):
@@ -220,7 +220,7 @@ def test_a_message_that_is_too_large_detaches_the_link() -> None:
 def test_reading_stops_while_too_many_bytes_are_under_way() -> None:
     with Door(max_unsettled_bytes=10_000) as door:
         door.memory.held = True
-        connection = BlockingConnection(door.url, timeout=10)
+        connection = BlockingConnection(door.url, timeout=60)
         sender = connection.create_sender("orders")
         connection.wait(lambda: sender.link.credit > 0)
         for _ in range(500):
@@ -235,7 +235,7 @@ def test_reading_stops_while_too_many_bytes_are_under_way() -> None:
 def test_nobody_is_read_while_too_many_bytes_of_all_are_under_way() -> None:
     with Door(max_total_unsettled_bytes=20_000) as door:
         door.memory.held = True
-        connections = [BlockingConnection(door.url, timeout=10) for _ in range(2)]
+        connections = [BlockingConnection(door.url, timeout=60) for _ in range(2)]
         for connection in connections:
             sender = connection.create_sender("orders")
             connection.wait(lambda sender=sender: sender.link.credit > 0)

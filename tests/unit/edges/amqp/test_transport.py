@@ -185,7 +185,7 @@ def test_what_a_handler_raises_closes_the_connection_with_one_traceback(
 
 @on_a_loop
 async def test_a_peer_that_does_not_answer_close_is_cut_off() -> None:
-    server = Server(goodbye_s=0.0)
+    server = Server(close_s=0.0)
     server.attach("in")
     server.close_with(None)
     assert "abort" not in server.socket.calls
@@ -198,7 +198,7 @@ async def test_a_peer_that_does_not_answer_close_is_cut_off() -> None:
 
 @on_a_loop
 async def test_a_peer_that_does_not_read_the_answer_to_its_close_is_cut_off() -> None:
-    server = Server(goodbye_s=0.0)
+    server = Server(close_s=0.0)
     server.client.close()
     server.talk()
     assert server.socket.calls == ["close"]

@@ -1,10 +1,9 @@
-"""Connects to a broker: a socket, with TLS if it is to be, and a login that tells nobody who listens."""
+"""Connects to a broker: a socket, with TLS if it is to be, and a login that shows nobody the password."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from typing import Final
 
 from isthmus.config.model.brokers import BrokerSettings, Server
 from isthmus.edges.amqp.client.connection import BrokerConnection
@@ -12,10 +11,10 @@ from isthmus.edges.amqp.protocol import Connection, Limits, Open, SaslClient
 from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from isthmus.errors import LoginRefused, Unreachable
 
-CONNECT_TIMEOUT_S: Final = 10.0
 
-
-async def connect(broker: BrokerSettings, server: Server, container_id: str) -> BrokerConnection:
+async def connect(
+    broker: BrokerSettings, server: Server, container_id: str, *, timeout_s: float = 10.0
+) -> BrokerConnection:
     """An open connection. Raises `Unreachable`, and `LoginRefused` if trying again does not help."""
     loop = asyncio.get_running_loop()
     limits = Limits(idle_timeout_s=broker.idle_timeout_s)
@@ -27,7 +26,7 @@ async def connect(broker: BrokerSettings, server: Server, container_id: str) -> 
     )
     connection = BrokerConnection(Connection.client(limits, sasl), Open(container_id, hostname=server.host))
     try:
-        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             await loop.create_connection(
                 lambda: connection,
                 server.host,
@@ -39,7 +38,7 @@ async def connect(broker: BrokerSettings, server: Server, container_id: str) -> 
     except ssl.SSLCertVerificationError as error:
         raise LoginRefused(f"its certificate is not trusted: {error.verify_message}") from None
     except TimeoutError:
-        raise Unreachable(f"no answer within {CONNECT_TIMEOUT_S:g} s") from None
+        raise Unreachable(f"no answer within {timeout_s:g} s") from None
     except OSError as error:
         raise Unreachable(error.strerror or str(error)) from None
     finally:

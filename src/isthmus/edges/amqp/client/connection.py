@@ -51,6 +51,11 @@ class BrokerConnection(AmqpTransport):
         self.close_with(None)
         await self.ended
 
+    def fail(self, error: BaseException) -> None:
+        """Close it after an exception that nobody expected."""
+        self._why = f"an unexpected error: {error!r}"
+        super().fail(error)
+
     # What asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

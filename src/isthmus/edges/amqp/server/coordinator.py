@@ -49,13 +49,13 @@ class Coordinator(ServerLink):
         if self._receiver.credit <= _CREDIT >> 1:
             self._receiver.grant(_CREDIT - self._receiver.credit)
         try:
-            self._obey(delivery)
+            self._handle(delivery)
         except Fault as problem:
             delivery.settle(Rejected(Error(problem.condition, problem.description)))
         except DecodeError as problem:
             delivery.settle(Rejected(Error(DECODE_ERROR, str(problem))))
 
-    def _obey(self, delivery: Delivery) -> None:
+    def _handle(self, delivery: Delivery) -> None:
         body = AmqpMessage.decode(delivery.data).body
         request = interpret(body.value) if isinstance(body, AmqpValue) else None
         transactions = self._connection.transactions

@@ -18,12 +18,13 @@ from isthmus.edges.amqp.server.users import Users
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import HardFailure
+from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.blocking import describe
 from isthmus.kafka.options import Kafka
 from isthmus.telemetry.parts import Flow, PartReport
 
 GARBAGE_THRESHOLD = 50_000
-"""After how many new containers Python looks for cycles: a message under way has some 20."""
+"""After how many new containers Python looks for cycles: a message in flight has some 20."""
 LARGEST_BYTES = 16 * 2**20
 """What the journal's writer takes, where its topic sets no limit that can be read."""
 
@@ -47,6 +48,7 @@ class AmqpService:
         users = settings.amqp.users_file
         auto_create = settings.amqp.auto_create
         auto_create = settings.kafka.embedded if auto_create is None else auto_create
+        self._admin = KafkaAdmin(kafka)
         self._outgoing_links = KafkaOutgoingLinks(
             kafka,
             partial(route_converter, settings),
@@ -55,13 +57,14 @@ class AmqpService:
             auto_create=auto_create,
             max_deliveries=settings.amqp.max_deliveries,
             undeliverable=dead_letters.received,
+            admin=self._admin,
         )
         self._server = AmqpServer(
             settings.amqp,
             settings.amqps,
             journal=journal,
             addresses=KafkaAddresses(
-                kafka,
+                self._admin,
                 settings.all_routes,
                 direct=settings.message_convert is not None,
                 auto_create=auto_create,
@@ -94,6 +97,7 @@ class AmqpService:
         finally:
             await self._server.close()
             await self._outgoing_links.close()
+            await self._admin.close()
 
     def counts(self) -> dict[str, int]:
         """What was counted since the start, and how many are connected now."""
@@ -109,7 +113,7 @@ class AmqpService:
 
 
 def report_of(counts: Mapping[str, int], *, connected: bool) -> PartReport:
-    """How a front door stands that has counted this. Its connections are those of its clients."""
+    """What a server that has counted this reports. Its connections are those of its clients."""
     return PartReport(
         name="amqp",
         kind="intake",

@@ -45,10 +45,10 @@ async def _serve(settings: Settings, kafka: Kafka) -> None:
     commands = asyncio.StreamReader()
     pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     journal = await EdgeJournal.open(kafka, settings.journal, as_json=settings.uses_json)
-    door = AmqpService(settings, kafka, journal, EdgeDeadLetters(settings, kafka), shares_port=True)
-    others = [loop.create_task(_stop_at_the_end(commands, stop)), loop.create_task(_tell(door))]
+    service = AmqpService(settings, kafka, journal, EdgeDeadLetters(settings, kafka), shares_port=True)
+    others = [loop.create_task(_stop_at_the_end(commands, stop)), loop.create_task(_tell(service))]
     try:
-        await run_together({"amqp": door}, stop)
+        await run_together({"amqp": service}, stop)
     finally:
         for task in others:
             task.cancel()
@@ -61,12 +61,12 @@ async def _stop_at_the_end(commands: asyncio.StreamReader, stop: asyncio.Event) 
     stop.set()
 
 
-async def _tell(door: AmqpService) -> None:
-    await door.ready.wait()
+async def _tell(service: AmqpService) -> None:
+    await service.ready.wait()
     _say(ready=True)
     while True:
         await asyncio.sleep(TELL_S)
-        _say(counts=door.counts())
+        _say(counts=service.counts())
 
 
 def _say(**what: object) -> None:

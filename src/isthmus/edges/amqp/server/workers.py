@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 RESTART_S = 1.0
 """How long a worker that died is waited for to be missed: one that dies at once must not keep a core busy."""
 STOP_S = 25.0
-"""How long a worker may take to say goodbye."""
+"""How long a worker may take to end in good order."""
 
 
 class AmqpWorkers:
@@ -155,6 +155,6 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
         raise
     finally:
-        # The loop may have but this turn left to let go of the pipes.
+        # The loop may have but this turn left to close the pipes.
         process._transport.close()  # type: ignore[attr-defined]
         await asyncio.sleep(0)

@@ -17,6 +17,7 @@ from tests.support.polling import eventually  # noqa: E402
 from isthmus.edges.amqp.protocol import Closed, Delivery, Link, LinkAttached  # noqa: E402
 from isthmus.edges.amqp.protocol.terms import (  # noqa: E402
     Accepted,
+    Rejected,
     Released,
     Source,
     Target,
@@ -24,6 +25,7 @@ from isthmus.edges.amqp.protocol.terms import (  # noqa: E402
 )
 from isthmus.edges.amqp.server.contract import Client, ReceiverRequest  # noqa: E402
 from isthmus.errors import Refused  # noqa: E402
+from isthmus.journal.layout import Op  # noqa: E402
 
 
 class Numbers:
@@ -34,6 +36,7 @@ class Numbers:
         self._left = iter(range(count))
         self.said: list[tuple[bytes, object]] = []
         self.closed: list[bool] = []
+        self.holds = True
         self.may_close = asyncio.Event()
         self.may_close.set()
         address = request.attach.source.address  # type: ignore[attr-defined]
@@ -57,6 +60,9 @@ class Numbers:
             for delivery in deliveries:
                 delivery.settle(state)
         self._request.wake()
+
+    def can_commit(self) -> bool:
+        return self.holds
 
     def commit(self) -> None:
         self.said.append((b"", "commit"))
@@ -99,7 +105,7 @@ def door(outgoing_links: AllNumbers) -> Iterator[Door]:
 
 
 def test_messages_go_out_as_credit_allows(door: Door, outgoing_links: AllNumbers) -> None:
-    connection = BlockingConnection(door.url, timeout=10)
+    connection = BlockingConnection(door.url, timeout=60)
     receiver = connection.create_receiver("numbers", credit=2)
     bodies = []
     for _ in range(5):
@@ -131,7 +137,7 @@ def test_a_connection_s_close_is_answered_once_its_receivers_have_committed(
 
 
 def test_what_is_released_is_told(door: Door, outgoing_links: AllNumbers) -> None:
-    connection = BlockingConnection(door.url, timeout=10)
+    connection = BlockingConnection(door.url, timeout=60)
     receiver = connection.create_receiver("numbers", credit=1)
     receiver.receive()
     receiver.release(delivered=False)
@@ -140,14 +146,14 @@ def test_what_is_released_is_told(door: Door, outgoing_links: AllNumbers) -> Non
 
 
 def test_a_receiver_that_is_refused_learns_why(door: Door) -> None:
-    connection = BlockingConnection(door.url, timeout=10)
+    connection = BlockingConnection(door.url, timeout=60)
     with pytest.raises(LinkDetached, match=r"Mandatory group\.id not specified"):
         connection.create_receiver("nothing")
     connection.close()
 
 
 def test_a_closed_link_closes_what_fills_it(door: Door, outgoing_links: AllNumbers) -> None:
-    connection = BlockingConnection(door.url, timeout=10)
+    connection = BlockingConnection(door.url, timeout=60)
     connection.create_receiver("numbers", credit=1).close()
     assert outgoing_links.made[0].closed == [False]
     connection.close()
@@ -177,6 +183,25 @@ def test_acknowledgements_in_a_transaction_hear_of_its_outcome(
         delivery.settle(TransactionalState(id, Accepted()))
         wire.discharge(coordinator, id, fail=fail)
     assert outgoing_links.made[0].said[-1] == (b"", outcome)
+
+
+def test_a_commit_of_what_is_not_held_any_more_is_refused(door: Door, outgoing_links: AllNumbers) -> None:
+    with Wire(door.port) as wire:
+        link = wire.open().engine.begin().receiver("in")
+        link.attach(source=Source("numbers"), target=None)
+        link.grant(1)
+        delivery = wire.until(Delivery)
+        coordinator = wire.coordinator()
+        id = wire.declare(coordinator)
+        delivery.settle(TransactionalState(id, Accepted()))
+        eventually(lambda: wire.pump() or outgoing_links.made[0].said, timeout_s=5)
+        outgoing_links.made[0].holds = False
+        outcome = wire.discharge(coordinator, id, fail=False)
+    assert isinstance(outcome, Rejected)
+    assert outcome.error is not None
+    assert outcome.error.condition == "amqp:transaction:rollback"
+    assert outgoing_links.made[0].said[-1] == (b"", "rollback")
+    assert [entry.op for entry in door.memory.entries] == [Op.ROLLBACK]
 
 
 def test_a_temporary_node_lives_as_long_as_its_link(door: Door, outgoing_links: AllNumbers) -> None:

@@ -7,11 +7,13 @@ until it acknowledges that, rolls it back, or dies.
 - **lost**: neither acknowledged nor dead-lettered. What a receiver was acknowledging when it died is in
   doubt, and never lost.
 - **duplicates**: deliveries of a message that was acknowledged before, or that a receiver still holds; dead
-  letters of what was acknowledged; and second deliveries that are not marked as redelivered.
+  letters of what was acknowledged; and second deliveries that are not marked as redelivered, which are
+  **unmarked**, too. (Of what a program had seen when it was killed, Artemis marks only what had been enlisted
+  in a transaction.)
 - **inversions**, with one receiver: deliveries while a message of a lower number was due, that is, neither
   acknowledged nor held, and came only later. So first deliveries must have the order of sending, and after a
   rollback delivery must begin again with the first unacknowledged message. A lost message is no inversion.
-- **flagged unread**: first deliveries that are marked as redelivered.
+- **marked unread**: first deliveries that are marked as redelivered.
 """
 
 from __future__ import annotations
@@ -31,16 +33,22 @@ class Judgement:
     """The numbers of the messages that something was wrong with, once for each time; and how others ended."""
 
     lost: list[int] = field(default_factory=list)
-    duplicates: list[int] = field(default_factory=list)
+    duplicates: list[str] = field(default_factory=list)
+    """The number and what is wrong."""
     inversions: list[int] = field(default_factory=list)
-    flagged_unread: list[int] = field(default_factory=list)
+    unmarked: list[int] = field(default_factory=list)
+    marked_unread: list[int] = field(default_factory=list)
     acknowledged: set[int] = field(default_factory=set)
     in_doubt: set[int] = field(default_factory=set)
 
     @property
     def faults(self) -> str:
         """What must not be, for people; empty if there is nothing."""
-        kinds = {"lost": self.lost, "duplicates": self.duplicates, "inversions": self.inversions}
+        kinds: dict[str, Sequence[object]] = {
+            "lost": self.lost,
+            "duplicates": self.duplicates,
+            "inversions": self.inversions,
+        }
         return ", ".join(f"{len(found)} {kind} ({_few(found)})" for kind, found in kinds.items() if found)
 
 
@@ -62,13 +70,14 @@ def judge(
                 if number not in seen:
                     seen.add(number)
                     if event.redelivered:
-                        judgement.flagged_unread.append(number)
-                elif (
-                    not event.redelivered
-                    or number in acknowledged
-                    or any(number in numbers for numbers in held.values())
-                ):
-                    judgement.duplicates.append(number)
+                        judgement.marked_unread.append(number)
+                elif number in acknowledged:
+                    judgement.duplicates.append(f"{number} is acknowledged")
+                elif any(number in numbers for numbers in held.values()):
+                    judgement.duplicates.append(f"{number} is held")
+                elif not event.redelivered:
+                    judgement.duplicates.append(f"{number} is not marked")
+                    judgement.unmarked.append(number)
                 if event.what == "took":
                     acknowledged.add(number)
                 else:
@@ -83,7 +92,9 @@ def judge(
             case "died":
                 unfinished = held.pop(receiver, [])
                 in_doubt.update(unfinished if receiver in trying else ())
-    judgement.duplicates += sorted(acknowledged & set(dead))
+    judgement.duplicates += [
+        f"{number} is acknowledged and dead" for number in sorted(acknowledged & set(dead))
+    ]
     judgement.lost = sorted(set(range(sent)) - acknowledged - in_doubt - set(dead))
     judgement.inversions = inversions(sent, events) if ordered else []
     return judgement
@@ -121,5 +132,5 @@ def rate(trace: Sequence[Event]) -> float:
     return 1e9 * (len(times) - 1) / (times[-1] - times[0])
 
 
-def _few(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:SHOWN])) + (", …" if len(numbers) > SHOWN else "")
+def _few(found: Sequence[object]) -> str:
+    return ", ".join(map(str, found[:SHOWN])) + (", …" if len(found) > SHOWN else "")
