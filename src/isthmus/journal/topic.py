@@ -14,7 +14,7 @@ from isthmus.kafka.options import Kafka
 class JournalTopic(NamedTuple):
     """A journal that may be written."""
 
-    places: JournalPartitions
+    partitions: JournalPartitions
     max_message_bytes: int | None
     """How large a batch it takes, if that is known."""
 
@@ -27,5 +27,5 @@ def find_journal(kafka: Kafka, journal: JournalSettings) -> JournalTopic:
             f"the journal {journal.topic} {'may not be written' if facts else 'does not exist'}",
             remedy="start the bridge once: it makes its journal; or check journal.topic",
         )
-    places = JournalPartitions.of(journal.topic, facts.partitions, journal.ledger_partitions)
-    return JournalTopic(places, facts.max_message_bytes)
+    partitions = JournalPartitions.of(journal.topic, facts.partitions, journal.ledger_partitions)
+    return JournalTopic(partitions, facts.max_message_bytes)

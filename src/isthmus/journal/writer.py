@@ -31,7 +31,7 @@ _Report = Callable[[KafkaError | None, Delivered], None]
 
 
 class Position(NamedTuple):
-    """A place in the journal."""
+    """Where a record lies in the journal."""
 
     topic: str
     partition: int
@@ -46,7 +46,7 @@ class JournalWriter:
 
     def __init__(self, kafka: Kafka, journal: JournalSettings) -> None:
         self._topic = journal.topic
-        self._places, max_message_bytes = find_journal(kafka, journal)
+        self._partitions, max_message_bytes = find_journal(kafka, journal)
         options = {
             **kafka.python_options(),
             "enable.idempotence": True,  # includes acks=all
@@ -59,7 +59,7 @@ class JournalWriter:
         self._polling.start()
 
     def write(self, entry: Entry) -> Future[Position]:
-        """Write an entry. The future has its place once Kafka has it on all in-sync replicas.
+        """Write an entry. The future has its position once Kafka has it on all in-sync replicas.
 
         It fails with `HardFailure` when Kafka refuses, and with a `SoftFailure` for an entry that the journal
         cannot carry or that is too large for it. A full queue waits for Kafka to catch up.
@@ -68,8 +68,8 @@ class JournalWriter:
 
         def delivered(error: KafkaError | None, message: Delivered) -> None:
             if error is None:
-                place = Position(self._topic, message.partition() or 0, message.offset() or 0)
-                future.set_result(place)
+                position = Position(self._topic, message.partition() or 0, message.offset() or 0)
+                future.set_result(position)
             else:
                 future.set_exception(self._refused(error))
 
@@ -84,18 +84,18 @@ class JournalWriter:
         return future
 
     def flush(self, timeout_s: float = 30) -> None:
-        """Wait until everything that was written is decided. Raises `HardFailure` when time runs out."""
+        """Wait until everything that was written is done. Raises `HardFailure` when time runs out."""
         deadline = time.monotonic() + timeout_s
-        while (undecided := len(self._producer)) and time.monotonic() < deadline:
+        while (unfinished := len(self._producer)) and time.monotonic() < deadline:
             self._producer.poll(0.01)
-        if undecided:
+        if unfinished:
             raise HardFailure(
-                f"{undecided} messages are not in the journal after {timeout_s:g} s",
+                f"{unfinished} messages are not in the journal after {timeout_s:g} s",
                 remedy="check that Kafka is up, then send them again",
             )
 
     def close(self) -> None:
-        """Flush, and let go of Kafka."""
+        """Flush, and disconnect."""
         try:
             self.flush()
         finally:
@@ -109,7 +109,7 @@ class JournalWriter:
                 key=record.key,
                 value=record.value,
                 headers=list(record.headers),
-                partition=self._places.of_session(session),
+                partition=self._partitions.of_session(session),
                 on_delivery=delivered,
             )
         except BufferError:

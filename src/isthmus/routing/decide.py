@@ -80,7 +80,7 @@ def _read(plan: RoutingPlan, topic: str, record: Record) -> tuple[Entry | None, 
         return None, ()
     if layout.op_of(record) is not Op.ADD:
         return None, ()
-    return layout.decode(record), layout.own_headers(record.headers[len(layout.INDEX) :])
+    return layout.decode(record), layout.own_headers(record.headers)
 
 
 def _publish(
