@@ -2,16 +2,16 @@
 
 There is one connection to NATS for everything, one to MQ for each intake and each queue manager's outbox, two
 to an AMQP broker for the two directions, and one journal. `Assembly.run` runs all of it; what cannot go on
-ends all of it, in good order.
+ends all of it, in good order. A system's client library is imported for what is on that system, and else not.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from isthmus.config import Settings
 from isthmus.config.model.brokers import AMQP, BrokerSettings
@@ -20,9 +20,6 @@ from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.config.model.plan import REPLIES, TAG
 from isthmus.connectors.forms import mq_forms, nats_forms, nats_mq
 from isthmus.connectors.replies import replies_of
-from isthmus.edges.amqp.client import AmqpClient, AmqpDelivery, AmqpIntake
-from isthmus.edges.amqp.server.service import AmqpService, largest_message, route_converter
-from isthmus.edges.amqp.server.workers import AmqpWorkers
 from isthmus.edges.contract import Delivery, Journal, OutboundMessage
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.journal import EdgeJournal, TaggedJournal
@@ -30,9 +27,6 @@ from isthmus.edges.metered import Handed, MeteredDelivery
 from isthmus.edges.mq.client import MqClient, queue_manager
 from isthmus.edges.mq.delivery import MqDelivery
 from isthmus.edges.mq.intake import MqIntake
-from isthmus.edges.nats.client import NatsClient
-from isthmus.edges.nats.delivery import NatsDelivery
-from isthmus.edges.nats.intake import StreamIntake, SubjectIntake
 from isthmus.edges.nats.translate import from_nats
 from isthmus.edges.needs import amqp_intakes, outboxes, uses_nats
 from isthmus.edges.outbox import Outbox
@@ -41,6 +35,14 @@ from isthmus.errors import SoftFailure, Unreachable
 from isthmus.kafka.options import Kafka
 from isthmus.routing.route import Route
 from isthmus.telemetry.parts import Flow, PartReport
+
+if TYPE_CHECKING:
+    from isthmus.edges.amqp.client import AmqpClient, AmqpDelivery, AmqpIntake
+    from isthmus.edges.amqp.server.service import AmqpService
+    from isthmus.edges.amqp.server.workers import AmqpWorkers
+    from isthmus.edges.nats.client import NatsClient
+    from isthmus.edges.nats.delivery import NatsDelivery
+    from isthmus.edges.nats.intake import StreamIntake, SubjectIntake
 
 CHECK_S = 0.25
 """How often it is asked whether NATS has refused the bridge for good."""
@@ -60,6 +62,9 @@ class _Taking:
     kind: Literal["connector", "intake"]
     system: Literal["nats", "mq", "amqp"]
     part: SubjectIntake | StreamIntake | MqIntake | AmqpIntake
+    client: NatsClient | MqClient | AmqpClient
+    refusals: Callable[[], Mapping[str, str]] = dict
+    """The addresses that the system does not let us have, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,7 @@ class Assembly:
         self._dead_letters = EdgeDeadLetters(settings, kafka)
         kept = settings.mq.reply_queue
         self._replies = replies_of(settings.connectors.values(), kept)
-        self._nats = NatsClient(settings.nats, name=settings.bridge_id) if uses_nats(settings) else None
+        self._nats = self._nats_client() if uses_nats(settings) else None
         self.amqp_service = self._amqp_service() if settings.listens_to_amqp else None
         self._amqp_clients: dict[str, AmqpClient] = {}
         """Those of outboxes, by their topics. Intakes see to theirs."""
@@ -139,16 +144,24 @@ class Assembly:
         if self.amqp_service is not None:
             await self.amqp_service.ready.wait()
         for each in self._takings:
-            if isinstance(each.part, SubjectIntake | StreamIntake | AmqpIntake):
-                await each.part.ready.wait()
-            elif isinstance(each.part, MqIntake):
-                while not each.part.client.connected:
+            if isinstance(each.part, MqIntake):
+                while not each.client.connected:
                     await asyncio.sleep(0.02)
+            else:
+                await each.part.ready.wait()
         ready()
 
     # Building
 
+    def _nats_client(self) -> NatsClient:
+        from isthmus.edges.nats.client import NatsClient
+
+        return NatsClient(self._settings.nats, name=self._settings.bridge_id)
+
     def _amqp_service(self) -> AmqpService | AmqpWorkers:
+        from isthmus.edges.amqp.server.service import AmqpService
+        from isthmus.edges.amqp.server.workers import AmqpWorkers
+
         if self._settings.amqp.workers > 1:
             return AmqpWorkers(self._settings, self._kafka)
         return AmqpService(self._settings, self._kafka, self._journal, self._dead_letters)
@@ -156,41 +169,48 @@ class Assembly:
     def _intakes(self) -> Iterator[_Taking]:
         settings = self._settings
         for name, source in settings.nats_intakes.items():
-            yield _Taking(name, "intake", "nats", self._nats_intake(source, self._journal))
+            yield self._from_nats(name, "intake", source, self._journal)
         for name, queue in settings.mq_intakes.items():
-            yield _Taking(name, "intake", "mq", self._mq_intake(name, queue, settings.mq, self._journal))
+            yield self._from_mq(name, "intake", queue, settings.mq, self._journal)
         for name, broker in amqp_intakes(settings).items():
-            yield _Taking(name, "intake", "amqp", self._amqp_intake(name, broker))
+            yield self._from_amqp(name, broker)
         for planned in self._plan.intakes:
             name = planned.connector
             kind: Literal["connector", "intake"] = "connector" if name in settings.connectors else "intake"
             journal = self._journal if planned.tag is None else TaggedJournal(self._journal, TAG, planned.tag)
             if isinstance(planned.source, NatsIntakeSettings):
-                yield _Taking(name, kind, "nats", self._nats_intake(planned.source, journal))
+                yield self._from_nats(name, kind, planned.source, journal)
             else:
                 manager = planned.manager or settings.mq
-                yield _Taking(name, kind, "mq", self._mq_intake(name, planned.source, manager, journal))
+                yield self._from_mq(name, kind, planned.source, manager, journal)
 
-    def _nats_intake(self, source: NatsIntakeSettings, journal: Journal) -> SubjectIntake | StreamIntake:
+    def _from_nats(
+        self, name: str, kind: Literal["connector", "intake"], source: NatsIntakeSettings, journal: Journal
+    ) -> _Taking:
+        from isthmus.edges.nats.intake import StreamIntake, SubjectIntake
+
         assert self._nats is not None
+        keep = self._dead_letters.message
         read = nats_mq(self._replies)[0] if source.form == "nats-mq" else from_nats
+        intake: SubjectIntake | StreamIntake
         if source.durable is None:
-            return SubjectIntake(
-                self._nats, journal, source, dead_letters=self._dead_letters.message, read=read
+            intake = SubjectIntake(self._nats, journal, source, dead_letters=keep, read=read)
+        else:
+            create = self._settings.nats.create_streams
+            intake = StreamIntake(
+                self._nats, journal, source, dead_letters=keep, read=read, create_stream=create
             )
-        return StreamIntake(
-            self._nats,
-            journal,
-            source,
-            dead_letters=self._dead_letters.message,
-            read=read,
-            create_stream=self._settings.nats.create_streams,
-        )
+        return _Taking(name, kind, "nats", intake, self._nats)
 
-    def _mq_intake(
-        self, name: str, source: MqIntakeSettings, manager: MqSettings, journal: Journal
-    ) -> MqIntake:
-        return MqIntake(
+    def _from_mq(
+        self,
+        name: str,
+        kind: Literal["connector", "intake"],
+        source: MqIntakeSettings,
+        manager: MqSettings,
+        journal: Journal,
+    ) -> _Taking:
+        intake = MqIntake(
             queue_manager(manager),
             source,
             journal,
@@ -199,16 +219,21 @@ class Assembly:
             replies=self._replies,
             max_backoff_s=manager.max_backoff_s,
         )
+        return _Taking(name, kind, "mq", intake, intake.client)
 
-    def _amqp_intake(self, name: str, broker: BrokerSettings) -> AmqpIntake:
+    def _from_amqp(self, name: str, broker: BrokerSettings) -> _Taking:
+        from isthmus.edges.amqp.client import AmqpClient, AmqpIntake
+        from isthmus.edges.amqp.server.service import largest_message
+
         container_id = f"isthmus.{self._settings.bridge_id}.{name}"
-        return AmqpIntake(
+        intake = AmqpIntake(
             AmqpClient(broker, name=name, container_id=container_id),
             self._journal,
             dead_letters=self._dead_letters.message,
             max_message_size=largest_message(self._settings, self._kafka),
             as_json=self._settings.uses_json,
         )
+        return _Taking(name, "intake", "amqp", intake, intake.client, lambda: intake.refusals)
 
     def _sending(self, name: str) -> _Sending:
         topic = self._settings.outbox(name)
@@ -229,6 +254,8 @@ class Assembly:
         return _Sending(topic, "mq", *self._outbox(topic, mq), mq.client, mq)
 
     def _nats_delivery(self) -> tuple[NatsDelivery, NatsClient]:
+        from isthmus.edges.nats.delivery import NatsDelivery
+
         assert self._nats is not None
         delivery = NatsDelivery(
             self._nats,
@@ -240,6 +267,9 @@ class Assembly:
         return delivery, self._nats
 
     def _amqp_delivery(self, broker: str, topic: str) -> AmqpDelivery:
+        from isthmus.edges.amqp.client import AmqpClient, AmqpDelivery
+        from isthmus.edges.amqp.server.service import route_converter
+
         settings = self._settings
         client = AmqpClient(
             settings.amqp_brokers[broker],
@@ -263,23 +293,17 @@ class Assembly:
         found = {}
         if self._nats is not None and not self._nats.connected:
             found["nats"] = "not connected"
-        for name, client in self._clients():
-            if client.unavailable:
-                system = "queue manager" if isinstance(client, MqClient) else "broker"
+        others: list[tuple[str, _Taking | _Sending]] = [
+            (f"intake {each.name}", each) for each in self._takings if each.system != "nats"
+        ]
+        others += [(each.topic, each) for each in self._sendings if each.system != "nats"]
+        for name, part in others:
+            if part.client.unavailable:
+                system = "queue manager" if part.system == "mq" else "broker"
                 found[name] = f"the {system} is unavailable"
         for taking in self._takings:
-            if isinstance(taking.part, AmqpIntake):
-                refusals = taking.part.refusals
-                found |= {f"intake {taking.name} {each}": why for each, why in refusals.items()}
+            found |= {f"intake {taking.name} {each}": why for each, why in taking.refusals().items()}
         return found
-
-    def _clients(self) -> Iterator[tuple[str, MqClient | AmqpClient]]:
-        for taking in self._takings:
-            if isinstance(taking.part, MqIntake | AmqpIntake):
-                yield f"intake {taking.name}", taking.part.client
-        for sending in self._sendings:
-            if not isinstance(sending.client, NatsClient):
-                yield sending.topic, sending.client
 
     def reports(self) -> list[PartReport]:
         """How every connector, intake and route to another system stands."""
@@ -292,23 +316,21 @@ class Assembly:
         return found + [self._route_report(route) for name, route in routes.items() if name not in joined]
 
     def _report(self, taking: _Taking, route: Route | None) -> PartReport:
-        client = taking.part.client if isinstance(taking.part, MqIntake | AmqpIntake) else self._nats
         handed, sending = Handed(), None
         if taking.kind == "connector" or taking.name == REPLIES:
             handed, sending = self._handed(route)
         times = self._replies.inboxes.times_s if taking.name == REPLIES else handed.times_s
-        assert client is not None
         report = PartReport(
             name=taking.name,
             kind=taking.kind,
             system=f"{taking.system}→{sending.system}" if sending else taking.system,
-            connected=client.connected and (sending is None or sending.is_up),
+            connected=taking.client.connected and (sending is None or sending.is_up),
             taken=Flow(taking.part.traffic.messages, taking.part.traffic.bytes),
             delivered=Flow(handed.messages, handed.bytes),
             dead_letters=taking.part.traffic.dead_letters + handed.dead_letters,
             request_times_s=tuple(times),
         )
-        return _with_counts(report, client.counts)
+        return _with_counts(report, taking.client.counts)
 
     def _route_report(self, route: Route) -> PartReport:
         handed, sending = self._handed(route)

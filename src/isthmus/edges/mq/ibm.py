@@ -57,7 +57,7 @@ def load(library: str = "") -> ModuleType:
     except (ImportError, OSError) as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "ibmmq":
             raise HardFailure(
-                "IBM MQ cannot be used: there is no module ibmmq", remedy="pip install ibmmq"
+                "IBM MQ cannot be used: there is no module ibmmq", remedy="pip install 'isthmus[mq]'"
             ) from error
         # The binding looks for its own C part in two places. The first failure is the one that tells.
         first = error.__context__ or error
