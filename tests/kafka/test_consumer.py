@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 from aiokafka.protocol.group import LeaveGroupRequest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
-from tests.edges.asynchronous import eventually
+from tests.support.asynchronous import eventually
 
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.embedded.ports import free_port
