@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -56,7 +57,7 @@ class Broker:
 
     def __init__(self, folder: Path, tls: Path) -> None:
         self.tls_port = free_port()
-        acceptor = _ACCEPTOR.format(port=self.tls_port, store=tls / "server.p12")
+        acceptor = _ACCEPTOR.format(port=self.tls_port, store=quote(str(tls / "server.p12")))
         self.artemis = Artemis(folder, acceptors=acceptor)
 
     @property
