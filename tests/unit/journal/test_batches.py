@@ -177,7 +177,7 @@ def test_records_that_come_in_one_turn_leave_together(run: Callable[..., Produce
     run(scenario)
 
 
-def test_records_that_come_while_a_batch_is_under_way_leave_when_it_is_decided(
+def test_records_that_come_while_a_batch_is_in_flight_leave_when_it_is_done(
     run: Callable[..., Producers],
 ) -> None:
     async def scenario(writer: BatchWriter, kafka: Producers) -> None:
@@ -285,7 +285,7 @@ def test_a_refused_batch_is_told_to_all_who_wait_and_another_producer_goes_on(
         writer.add(record("1"), "s", told.append)
         await turn()
         writer.add(record("2"), "s", told.append)
-        kafka.start_failures = [KafkaConnectionError("Kafka is away")] * 3
+        kafka.start_failures = [KafkaConnectionError("Kafka is unavailable")] * 3
         kafka.answer(error)
         await eventually(lambda: len(kafka.sent) == 2)
         assert kafka.sent == [(1, ["0", "1"]), (5, ["2"])]
@@ -392,7 +392,7 @@ def test_one_that_fails_when_it_is_told_holds_nobody_up(
     assert "a mistake" in caplog.text
 
 
-def test_a_close_waits_for_what_is_under_way(run: Callable[..., Producers]) -> None:
+def test_a_close_waits_for_what_is_in_flight(run: Callable[..., Producers]) -> None:
     told: list[IsthmusError | None] = []
 
     async def scenario(writer: BatchWriter, kafka: Producers) -> None:
