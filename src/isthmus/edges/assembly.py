@@ -133,6 +133,7 @@ class Assembly:
                     await each.mq.close()
             if self._nats is not None:
                 await self._nats.close()
+            await self._dead_letters.close()
             await self._journal.close()
 
     async def _tell_when_ready(self, ready: Callable[[], None]) -> None:
@@ -206,7 +207,7 @@ class Assembly:
             AmqpClient(broker, name=name, container_id=container_id),
             self._journal,
             dead_letters=self._dead_letters.message,
-            max_message_size=largest_message(self._settings, self._kafka),
+            max_message_size=largest_message(self._journal),
             as_json=self._settings.uses_json,
         )
 
@@ -254,7 +255,7 @@ class Assembly:
         return Outbox(self._kafka, topic, metered, dead_letters=partial(self._bury, topic)), metered
 
     async def _bury(self, topic: str, letter: OutboundMessage, failure: SoftFailure) -> None:
-        await self._dead_letters.letter(topic, letter, failure)
+        await self._dead_letters.outbound(topic, letter, failure)
 
     # Telling: called from other threads, which only look
 

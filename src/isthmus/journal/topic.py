@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from isthmus.config.judgement.check import TopicFacts
 from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure
 from isthmus.journal.partitions import JournalPartitions
-from isthmus.kafka.blocking import describe
-from isthmus.kafka.options import Kafka
 
 
 class JournalTopic(NamedTuple):
@@ -19,9 +18,8 @@ class JournalTopic(NamedTuple):
     """How large a batch it takes, if that is known."""
 
 
-def find_journal(kafka: Kafka, journal: JournalSettings) -> JournalTopic:
-    """Look for the journal. Raises `HardFailure` when it is not there, or may not be written."""
-    facts = describe(kafka, [journal.topic]).get(journal.topic)
+def journal_topic(journal: JournalSettings, facts: TopicFacts | None) -> JournalTopic:
+    """The journal, by what Kafka says. Raises `HardFailure` if it is not there, or may not be written."""
     if facts is None or not facts.writable:
         raise HardFailure(
             f"the journal {journal.topic} {'may not be written' if facts else 'does not exist'}",

@@ -14,15 +14,15 @@ from threading import Thread
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as Delivered
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry
-from isthmus.journal.topic import find_journal
-from isthmus.kafka.blocking import QUIET, batch_options
+from isthmus.journal.topic import journal_topic
+from isthmus.kafka.blocking import batch_options, describe, producer
 from isthmus.kafka.options import Kafka
 
 _LOOK_S = 0.1
@@ -31,7 +31,7 @@ _Report = Callable[[KafkaError | None, Delivered], None]
 
 
 class Position(NamedTuple):
-    """Where a record lies in the journal."""
+    """A place in the journal."""
 
     topic: str
     partition: int
@@ -46,20 +46,22 @@ class JournalWriter:
 
     def __init__(self, kafka: Kafka, journal: JournalSettings) -> None:
         self._topic = journal.topic
-        self._partitions, max_message_bytes = find_journal(kafka, journal)
-        options = {
-            **kafka.python_options(),
-            "enable.idempotence": True,  # includes acks=all
-            "linger.ms": 1,
-            **batch_options(max_message_bytes),
-        }
-        self._producer = Producer(options, logger=QUIET)
+        facts = describe(kafka, [journal.topic]).get(journal.topic)
+        self._partitions, max_message_bytes = journal_topic(journal, facts)
+        self._producer = producer(
+            kafka,
+            {
+                "enable.idempotence": True,  # includes acks=all
+                "linger.ms": 1,
+                **batch_options(max_message_bytes),
+            },
+        )
         self._open = True
         self._polling = Thread(target=self._poll, name="journal-writer", daemon=True)
         self._polling.start()
 
     def write(self, entry: Entry) -> Future[Position]:
-        """Write an entry. The future has its position once Kafka has it on all in-sync replicas.
+        """Write an entry. The future has its place once Kafka has it on all in-sync replicas.
 
         It fails with `HardFailure` when Kafka refuses, and with a `SoftFailure` for an entry that the journal
         cannot carry or that is too large for it. A full queue waits for Kafka to catch up.
@@ -68,8 +70,8 @@ class JournalWriter:
 
         def delivered(error: KafkaError | None, message: Delivered) -> None:
             if error is None:
-                position = Position(self._topic, message.partition() or 0, message.offset() or 0)
-                future.set_result(position)
+                place = Position(self._topic, message.partition() or 0, message.offset() or 0)
+                future.set_result(place)
             else:
                 future.set_exception(self._refused(error))
 
@@ -84,18 +86,18 @@ class JournalWriter:
         return future
 
     def flush(self, timeout_s: float = 30) -> None:
-        """Wait until everything that was written is done. Raises `HardFailure` when time runs out."""
+        """Wait until everything that was written is decided. Raises `HardFailure` when time runs out."""
         deadline = time.monotonic() + timeout_s
-        while (unfinished := len(self._producer)) and time.monotonic() < deadline:
+        while (undecided := len(self._producer)) and time.monotonic() < deadline:
             self._producer.poll(0.01)
-        if unfinished:
+        if undecided:
             raise HardFailure(
-                f"{unfinished} messages are not in the journal after {timeout_s:g} s",
+                f"{undecided} messages are not in the journal after {timeout_s:g} s",
                 remedy="check that Kafka is up, then send them again",
             )
 
     def close(self) -> None:
-        """Flush, and disconnect."""
+        """Flush, and let go of Kafka."""
         try:
             self.flush()
         finally:

@@ -1,7 +1,7 @@
 """The reference router: what becomes of one record, in plain Python.
 
 This is the specification of `isthmus.pipeline.router`, which does the same for millions of records as a Spark
-plan. It is used in tests, by ``isthmus send --explain``, and by readers who want to know the rules.
+plan. The tests hold the two against each other; readers find the rules here.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import HardFailure
 from isthmus.kafka.admin import KafkaAdmin
-from isthmus.kafka.blocking import describe
 from isthmus.kafka.options import Kafka
 from isthmus.telemetry.parts import Flow, PartReport
 
@@ -70,7 +69,7 @@ class AmqpService:
                 auto_create=auto_create,
             ),
             outgoing_links=self._outgoing_links,
-            max_message_size=largest_message(settings, kafka),
+            max_message_size=largest_message(journal),
             container_id=settings.bridge_id,
             users=Users.read(Path(users)) if users else None,
             as_json=settings.uses_json,
@@ -150,7 +149,6 @@ def route_converter(settings: Settings, topic: str, destination: str | None = No
     return converter(name, compat=settings.json_compat) if name == "json" else converter(name)
 
 
-def largest_message(settings: Settings, kafka: Kafka) -> int:
+def largest_message(journal: EdgeJournal) -> int:
     """How many bytes a record of the journal may have."""
-    journal = describe(kafka, [settings.journal.topic]).get(settings.journal.topic)
-    return min(journal.max_message_bytes or LARGEST_BYTES, LARGEST_BYTES) if journal else LARGEST_BYTES
+    return min(journal.max_message_bytes or LARGEST_BYTES, LARGEST_BYTES)
