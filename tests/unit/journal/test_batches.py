@@ -109,7 +109,7 @@ def test_records_that_come_in_one_turn_leave_together() -> None:
     run(scenario)
 
 
-def test_records_that_come_while_a_batch_is_under_way_leave_when_it_is_decided() -> None:
+def test_records_that_come_while_a_batch_is_in_flight_leave_when_it_is_done() -> None:
     async def scenario(writer: BatchWriter, kafka: Producer) -> None:
         writer.add(record("0"), "s", ignore)
         await turn()
@@ -233,7 +233,7 @@ def test_one_that_fails_when_it_is_told_holds_nobody_up(caplog: pytest.LogCaptur
     assert "a mistake" in caplog.text
 
 
-def test_a_close_waits_for_what_is_under_way() -> None:
+def test_a_close_waits_for_what_is_in_flight() -> None:
     told: list[IsthmusError | None] = []
 
     async def scenario(writer: BatchWriter, kafka: Producer) -> None:
