@@ -66,7 +66,6 @@ def test_the_codec_is_measured_in_both_its_forms() -> None:
     pytest.importorskip("proton", reason="python-qpid-proton is not installed")
     [last] = last_lines("benches.codec").values()
     assert {f"{form}{name}_ratio" for form in ("", "plain_") for name in COMPARED} <= last.keys()
-    assert last["full_ratio"] > last["plain_full_ratio"]
 
 
 def test_bridge_messages_are_measured_beside_go() -> None:

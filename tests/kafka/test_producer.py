@@ -237,6 +237,20 @@ def test_a_batch_whose_answer_was_lost_is_sent_again_as_it_was() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_refusal_leaves_in_doubt_only_what_was_sent_before_without_an_answer(lost: int) -> None:
+    async def scenario(kafka: ScriptedKafka) -> None:
+        async with writing(kafka) as writer:
+            await take(writer)
+            kafka.answers_to_lose, kafka.produce_error = lost, TOPIC_AUTHORIZATION_FAILED
+            told = add(writer)
+            await eventually(lambda: told)
+            assert isinstance(told[0], HardFailure)
+            assert told[0].in_doubt == bool(lost)
+
+    run(scenario)
+
+
 def test_what_follows_a_batch_of_which_nobody_knows_is_not_taken_for_its_copy() -> None:
     async def scenario(kafka: ScriptedKafka) -> None:
         async with writing(kafka) as writer:

@@ -276,13 +276,12 @@ class ResilientProducer:
             if where is None:
                 where = self._partitions[topic, partition] = _Partition(topic, partition)
             async with where.turn:
-                error = await self._write(batch, where)
+                return await self._write(batch, where)
         finally:
             self._in_flight_bytes -= size
             self._left.set()
-        return None if error is None else _refused(topic, error)
 
-    async def _write(self, batch: Batch, where: _Partition) -> Exception | None:
+    async def _write(self, batch: Batch, where: _Partition) -> IsthmusError | None:
         """Write a batch, however often that is to be tried. Returns why it was given up, if so."""
         attempts, identity = _Attempts(self._patience), self._identity
         try:
@@ -298,7 +297,7 @@ class ResilientProducer:
                 if attempts.tells or (over and not _is_oversize(error)):
                     self._tell_troubled(where.topic, error)
                 if over:
-                    return error
+                    return _refused(where.topic, error, in_doubt=attempts.in_doubt)
                 self._client.forget_topic(where.topic)
                 await attempts.pause()
         finally:
@@ -407,8 +406,8 @@ def _is_oversize(error: Exception) -> bool:
     return isinstance(error, KafkaRefusal) and error.errno in (MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE)
 
 
-def _refused(topic: str, error: Exception) -> IsthmusError:
+def _refused(topic: str, error: Exception, *, in_doubt: bool) -> IsthmusError:
     said = f"Kafka did not take a message for {topic}: {reason(error)}"
     if _is_oversize(error):
         return OversizeFailure(said)
-    return HardFailure(said, remedy="check that the topic exists, and may be written")
+    return HardFailure(said, remedy="check that the topic exists, and may be written", in_doubt=in_doubt)

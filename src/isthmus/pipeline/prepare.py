@@ -115,8 +115,7 @@ def make_own_topics(settings: Settings, kafka: Kafka) -> None:
     missing = own - describe(kafka, own).keys()
     if settings.journal.topic in missing:
         config = JOURNAL_CONFIG | (EMBEDDED_JOURNAL_CONFIG if settings.kafka.embedded else {})
-        partitions = settings.journal.partitions + settings.journal.ledger_partitions
-        create_topics(kafka, [settings.journal.topic], partitions, config)
+        create_topics(kafka, [settings.journal.topic], settings.journal.all_partitions, config)
     create_topics(kafka, outboxes & missing, settings.journal.partitions, OUTBOX_CONFIG)
     create_topics(kafka, temporary & missing, settings.journal.partitions, TEMPORARY_CONFIG)
 

@@ -79,6 +79,11 @@ class JournalSettings(Section):
         "after so long without an outcome a transaction is rolled back, unless it is prepared",
     )
 
+    @property
+    def all_partitions(self) -> int:
+        """How many partitions the topic is made with: those for what is sent, and the ledger's."""
+        return self.partitions + self.ledger_partitions
+
 
 class RoutingSettings(Section):
     """What holds for all routes."""

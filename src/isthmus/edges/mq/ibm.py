@@ -220,7 +220,7 @@ class IbmConnection:
             self._manager.backout()
 
     def disconnect(self) -> None:
-        """Back out, and let go."""
+        """Back out, and disconnect."""
         # MQDISC by itself would commit what is open. None of these can fail in a way that matters: a
         # connection that is broken already is backed out by the queue manager.
         failures = (MqError, self._mq.MQMIError, self._mq.PYIFError)

@@ -13,11 +13,13 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
 from isthmus.codecs.amqp import AmqpMessage, MessageHeader
-from isthmus.converters import MessageConverter, ReceivedRecord
+from isthmus.converters import MessageConverter, ReceivedRecord, converter
+from isthmus.converters.jms_fast_path import encode_plain
 from isthmus.edges.amqp.protocol import Delivery
 from isthmus.edges.amqp.protocol.composite import interpret
 from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR
@@ -39,6 +41,7 @@ from isthmus.kafka.records import PolledRecord
 
 log = logging.getLogger(__name__)
 
+JMS: Final = converter("jms")
 DRAIN_S = 8.0
 """How long an answer to drain waits for Kafka to say what it has. Joining a group takes seconds."""
 
@@ -84,6 +87,8 @@ class KafkaOutgoingLink:
         self._records = supply
         self._converter = converter
         self._wants = wants
+        self._address = (source.address or "").encode()
+        self._is_plain = converter is JMS and wants is everything
         self._undeliverable = undeliverable
         self._closed = closed
         self._settles = request.attach.snd_settle_mode == SETTLED
@@ -232,6 +237,13 @@ class KafkaOutgoingLink:
 
     def _encode(self, taken: PolledRecord) -> bytes | None:
         """The message of a record, or None if it is not wanted, or not any more."""
+        if self._is_plain and not taken.deliveries:
+            read = taken.read
+            plain = encode_plain(
+                self._address, taken.topic, taken.partition, taken.offset, read.key, read.value, read.headers
+            )
+            if plain is not None:
+                return plain
         message = self._converter.to_amqp_message(self.source.address or "", taken.record)
         if not self._wants(message) or _has_expired(message):
             return None
