@@ -188,20 +188,20 @@ def batch_options(limit: int | None) -> dict[str, Any]:
 
 
 def count_records(kafka: Kafka, topics: Collection[str]) -> dict[str, int]:
-    """How many places each topic has used: a little more than its records, where some were compacted away.
+    """How many offsets each topic has used: a few more than its records, where some were compacted away.
 
     Empty when Kafka does not answer in time: for those who look, not for those who decide.
     """
     admin = admin_client(kafka)
     try:
         known = admin.list_topics(timeout=2).topics
-        places = [
+        partitions = [
             TopicPartition(topic, partition)
             for topic in topics
             if topic in known
             for partition in known[topic].partitions
         ]
-        ends = admin.list_offsets({place: OffsetSpec.latest() for place in places}, request_timeout=2)
+        ends = admin.list_offsets({each: OffsetSpec.latest() for each in partitions}, request_timeout=2)
         counts = dict.fromkeys(topics, 0)
         for place, future in ends.items():
             counts[place.topic] += future.result().offset
