@@ -80,7 +80,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     from isthmus.config.model.settings import PipelineSettings
     from isthmus.pipeline.session import start_session
 
-    logs: Path = tmp_path_factory.mktemp("spark")
+    logs: Path = tmp_path_factory.mktemp("folder of Spark")
     session = start_session("tests", PipelineSettings(master="local[2]"), tasks=8, log_dir=logs)
     yield session
     session.stop()

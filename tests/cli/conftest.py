@@ -9,6 +9,6 @@ from tests.support.commands import QUICKSTART, Running
 @pytest.fixture(scope="module")
 def bridge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A bridge on an embedded Kafka."""
-    with Running(tmp_path_factory.mktemp("bridge"), QUICKSTART) as running:
+    with Running(tmp_path_factory.mktemp("folder of a bridge"), QUICKSTART) as running:
         running.wait_until_ready()
         yield running

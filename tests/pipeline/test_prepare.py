@@ -9,6 +9,7 @@ import pytest
 
 from isthmus.config import JournalSettings, KafkaSettings, RoutingSettings, Settings, TopicFacts
 from isthmus.errors import HardFailure
+from isthmus.kafka import own_topics
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline import prepare as preparing
 from isthmus.pipeline.prepare import EMBEDDED_PARTITIONS, check_topics, prepare
@@ -30,6 +31,12 @@ SETTINGS = Settings(
 )
 USABLE = TopicFacts(exists=True, writable=True, readable=True, max_message_bytes=None, partitions=3)
 FACTS = dict.fromkeys(["t1", "t2", "dead", "events", "j"], USABLE)
+
+
+def patch(monkeypatch: pytest.MonkeyPatch, name: str, stand_in: object) -> None:
+    """Have something else in place of what asks Kafka."""
+    for module in (preparing, own_topics):
+        monkeypatch.setattr(module, name, stand_in)
 
 
 def refusal(facts: Mapping[str, TopicFacts], settings: Settings = SETTINGS) -> HardFailure:
@@ -99,10 +106,10 @@ class Created(dict[str, tuple[int, Mapping[str, str]]]):
 def created(monkeypatch: pytest.MonkeyPatch) -> Created:
     made = Created()
     facts = FACTS | {"t1": replace(USABLE, max_message_bytes=1000), "j": replace(USABLE, partitions=8)}
-    monkeypatch.setattr(preparing, "create_topics", made)
+    patch(monkeypatch, "create_topics", made)
     there = set(FACTS) - {"j"}  # the journal, once it was made
-    monkeypatch.setattr(
-        preparing,
+    patch(
+        monkeypatch,
         "describe",
         lambda _, names: {name: facts[name] for name in names if name in there | set(made)},
     )
@@ -134,7 +141,7 @@ def test_only_the_journal_is_made_in_somebody_elses_kafka(created: Created) -> N
 
 
 def test_a_journal_that_is_there_is_left_as_it_is(created: Created, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparing, "describe", lambda _, names: dict.fromkeys(names, USABLE))
+    patch(monkeypatch, "describe", lambda _, names: dict.fromkeys(names, USABLE))
     prepare(SETTINGS, Kafka("h:1"))
     assert not created
 
@@ -152,8 +159,8 @@ def test_outboxes_are_made_like_the_journal(created: Created, monkeypatch: pytes
     settings = SETTINGS.model_copy(update={"routes": (*ROUTES, route)})
     facts = FACTS | {outbox: USABLE}
     there = set(FACTS) - {"j"}
-    monkeypatch.setattr(
-        preparing,
+    patch(
+        monkeypatch,
         "describe",
         lambda _, names: {name: facts[name] for name in names if name in there | set(created)},
     )

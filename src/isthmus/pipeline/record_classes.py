@@ -6,6 +6,7 @@ takes less than a minute, once for an installation; where there is an archive al
 
 from __future__ import annotations
 
+import shlex
 import sys
 import tempfile
 import time
@@ -47,7 +48,7 @@ def _run(kafka: Kafka, folder: Path, java_options: Sequence[str]) -> None:
     settings = Settings(
         bridge_id="record-classes",
         kafka=KafkaSettings(bootstrap_servers=kafka.servers),
-        pipeline=PipelineSettings(spark={"spark.driver.defaultJavaOptions": " ".join(java_options)}),
+        pipeline=PipelineSettings(spark={"spark.driver.defaultJavaOptions": shlex.join(java_options)}),
         routes=(Route("r", parse("msg.address==a && msg.header.n>1 || msg.address=~b"), _TOPIC),),
         state_dir=str(folder),
     )

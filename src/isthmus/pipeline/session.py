@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Mapping
 from importlib import resources
@@ -26,18 +27,23 @@ from isthmus.errors import HardFailure
 
 # ParallelGC moves 13 % more records than G1: batches are garbage all at once. And the router's plan becomes
 # methods of more than 8 KB, which the JVM would leave to its interpreter.
-_JVM = "-XX:+UseParallelGC -XX:-DontCompileHugeMethods"
+_JVM = ("-XX:+UseParallelGC", "-XX:-DontCompileHugeMethods")
 
 
 def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir: Path) -> SparkSession:
     """A session whose master has room for that many tasks at once; Spark's own log goes to the folder."""
-    logging = resources.files(__package__).joinpath("log4j2.properties")
+    logging = Path(str(resources.files(__package__))) / "log4j2.properties"
+    of_log = (
+        f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        f"-Disthmus.log.dir={log_dir}",
+        "-Dderby.stream.error.file=/dev/null",
+    )
     defaults = {
         "spark.app.name": name,
         "spark.master": _with_slots(settings.master, tasks),
-        "spark.driver.extraJavaOptions": f"{_JVM} -Dlog4j2.configurationFile={logging} "
-        f"-Disthmus.log.dir={log_dir} -Dderby.stream.error.file=/dev/null",
-        "spark.executor.extraJavaOptions": _JVM,
+        # Spark takes them apart as a shell does: a folder may have a blank in its name.
+        "spark.driver.extraJavaOptions": shlex.join((*_JVM, *of_log)),
+        "spark.executor.extraJavaOptions": shlex.join(_JVM),
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -56,7 +62,7 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.host": "127.0.0.1",
             "spark.driver.extraClassPath": jars.classpath("spark"),
-            "spark.driver.defaultJavaOptions": " ".join(class_archive(log_dir).reading()),
+            "spark.driver.defaultJavaOptions": shlex.join(class_archive(log_dir).reading()),
             # The other way to rename a file on this machine starts a process for it, a dozen in every batch.
             "spark.sql.streaming.checkpointFileManagerClass": (
                 "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
