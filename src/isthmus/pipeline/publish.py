@@ -1,7 +1,7 @@
 """The router as a running query: Spark's Kafka source before it, Spark's Kafka sink behind it.
 
-After a crash the query goes on from its checkpoint: every record of the batch that was under way is routed
-again, with the same ``isthmus.id`` as before. Nothing is left out.
+The sink alone would publish again, after a crash or a stop, what it has published since its checkpoint. So a
+start first catches up without that; see `isthmus.pipeline.once`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from isthmus.config.model.settings import PipelineSettings
 from isthmus.kafka.options import Kafka
+from isthmus.pipeline.once import Published, leave_out
 from isthmus.pipeline.router import route
 from isthmus.routing.plan import RoutingPlan
 
@@ -37,8 +38,17 @@ REAL_TIME_SINK = {"linger.ms": "1"}
 """In real time no message waits for others."""
 
 
+CATCH_UP_RECORDS = 2_000_000
+"""How many records a batch has that catches up: a long backlog is not all begun anew after another crash."""
+
+
 def read_topics(
-    spark: SparkSession, kafka: Kafka, topics: tuple[str, ...], *, real_time: bool = False
+    spark: SparkSession,
+    kafka: Kafka,
+    topics: tuple[str, ...],
+    *,
+    real_time: bool = False,
+    most_per_batch: int | None = None,
 ) -> DataFrame:
     """What is and comes in the topics, from their beginning."""
     defaults = SOURCE_DEFAULTS | ({} if real_time else BATCH_SOURCE)
@@ -50,6 +60,8 @@ def read_topics(
         # Records that are gone before they were read must be known of, not passed over.
         .option("failOnDataLoss", "true")
     )
+    if most_per_batch is not None:
+        reader = reader.option("maxOffsetsPerTrigger", str(most_per_batch))
     return reader.options(**_prefixed(defaults | kafka.java_options())).load()
 
 
@@ -67,6 +79,16 @@ def start_router(
     else:
         writer = writer.trigger(processingTime="0 seconds")
     return writer.start()
+
+
+def start_catching_up(
+    spark: SparkSession, kafka: Kafka, plan: RoutingPlan, checkpoint: str, published: Published
+) -> StreamingQuery:
+    """Route what is there by now, from where the checkpoint says, without what is published. Then it ends."""
+    topics = (plan.journal_topic, *plan.source_topics)
+    records = route(read_topics(spark, kafka, topics, most_per_batch=CATCH_UP_RECORDS), plan)
+    writer = kafka_sink(leave_out(records, published), kafka, plan, checkpoint)
+    return writer.trigger(availableNow=True).start()
 
 
 def kafka_sink(
