@@ -150,7 +150,9 @@ def test_every_message_is_published_once_and_in_order_across(
     numbers = destinations.numbers()
     assert set(numbers) == set(range(sent))
     assert {number for number, count in numbers.items() if count > 1} == set(), said
-    assert "are published (searched for" in said, "there was nothing to leave out: the end did not hit a batch"
+    assert "are published (searched for" in said, (
+        "there was nothing to leave out: the end did not hit a batch"
+    )
     _assert_order(destinations.records())
 
 

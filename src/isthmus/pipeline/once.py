@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -47,19 +48,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a start has to leave out."""
+    """What a start has to leave out: with each topic, the id of one record that is in it."""
 
     topics: list[str]
     ids: list[str]
-    """With each topic, the id of one record that is in it."""
-    behind: int
-    """How many records of the sources are after the checkpoint."""
 
 
 def find_published(
     spark: SparkSession, kafka: Kafka, plan: RoutingPlan, checkpoint: str, *, margin_ms: int = MARGIN_MS
 ) -> Published | None:
-    """What was published after the checkpoint; None if nothing can have been.
+    """What was published of the records after the checkpoint; None if nothing was.
 
     Call it when nobody writes any more. Raises `Outage` when Kafka does not answer.
     """
@@ -71,7 +69,9 @@ def find_published(
     behind = sum(max(0, end - last.offsets.get(partition, 0)) for partition, end in ends.items())
     if not behind:
         return None
-    found = _search(kafka, plan, last.time_ms - margin_ms, behind)
+    # The margin also finds what was published before the checkpoint.
+    after = {partition: last.offsets.get(partition, 0) for partition in ends}
+    found = _search(kafka, plan, last.time_ms - margin_ms, after)
     _log.warning(
         "%d records are after the router's checkpoint, of which %d are published (searched for %.1f s)",
         *(behind, len(found.ids), time.monotonic() - began),
@@ -79,21 +79,33 @@ def find_published(
     return found if found.ids else None
 
 
-def _search(kafka: Kafka, plan: RoutingPlan, since_ms: int, behind: int) -> Published:
-    found = Published([], [], behind)
+def _search(
+    kafka: Kafka, plan: RoutingPlan, since_ms: int, after: Mapping[tuple[str, int], int]
+) -> Published:
+    found = Published([], [])
     origin = plan.bridge_id.encode()
     due = time.monotonic() + PROGRESS_S
     for seen, record in enumerate(read_since(kafka, destinations(plan), since_ms), 1):
-        if (identity := published_id(record, origin)) is not None:
+        identity = published_id(record, origin)
+        if identity is not None and _is_after(identity, after):
             found.topics.append(record.topic() or "")
             found.ids.append(identity)
         if time.monotonic() > due:
             due = time.monotonic() + PROGRESS_S
             _log.warning(
-                "looking for what is published already: %d records seen, %d of this bridge",
+                "looking for what is published already: %d records seen, %d to leave out",
                 *(seen, len(found.ids)),
             )
     return found
+
+
+def _is_after(identity: str, offsets: Mapping[tuple[str, int], int]) -> bool:
+    """Whether it is the id of a record of the sources that is not before these offsets."""
+    match identity.rsplit(":", 2):
+        case topic, partition, offset if partition.isdecimal() and offset.isdecimal():
+            first = offsets.get((topic, int(partition)))
+            return first is not None and int(offset) >= first
+    return False  # such as the id that an edge's dead letter has
 
 
 def destinations(plan: RoutingPlan) -> set[str]:

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from isthmus.config.model.settings import PipelineSettings
 from isthmus.kafka.options import Kafka
-from isthmus.pipeline.once import Published, leave_out
+from isthmus.pipeline.once import Published, find_published, leave_out, settle
 from isthmus.pipeline.router import route
 from isthmus.routing.plan import RoutingPlan
 
@@ -69,9 +69,8 @@ def start_router(
     spark: SparkSession, kafka: Kafka, plan: RoutingPlan, settings: PipelineSettings, checkpoint: str
 ) -> StreamingQuery:
     """Start routing, from where the checkpoint says."""
-    topics = (plan.journal_topic, *plan.source_topics)
     real_time = settings.mode == "real-time" and not any(route.has_own_converter for route in plan.routes)
-    records = route(read_topics(spark, kafka, topics, real_time=real_time), plan)
+    records = route(read_topics(spark, kafka, _sources(plan), real_time=real_time), plan)
     writer = kafka_sink(records, kafka, plan, checkpoint, real_time=real_time)
     if real_time:
         # PySpark takes this argument; its annotations do not know it yet.
@@ -85,10 +84,42 @@ def start_catching_up(
     spark: SparkSession, kafka: Kafka, plan: RoutingPlan, checkpoint: str, published: Published
 ) -> StreamingQuery:
     """Route what is there by now, from where the checkpoint says, without what is published. Then it ends."""
-    topics = (plan.journal_topic, *plan.source_topics)
-    records = route(read_topics(spark, kafka, topics, most_per_batch=CATCH_UP_RECORDS), plan)
-    writer = kafka_sink(leave_out(records, published), kafka, plan, checkpoint)
+    rows = read_topics(spark, kafka, _sources(plan), most_per_batch=CATCH_UP_RECORDS)
+    writer = kafka_sink(leave_out(route(rows, plan), published), kafka, plan, checkpoint)
     return writer.trigger(availableNow=True).start()
+
+
+def _sources(plan: RoutingPlan) -> tuple[str, ...]:
+    return (plan.journal_topic, *plan.source_topics)
+
+
+class RouterStarts:
+    """Starts the router, however often: each message is published once over all of them, and in order.
+
+    No other run of the bridge may be on the same checkpoint.
+    """
+
+    def __init__(
+        self, spark: SparkSession, kafka: Kafka, settings: PipelineSettings, checkpoint: str
+    ) -> None:
+        self._spark = spark
+        self._kafka = kafka
+        self._settings = settings
+        self._checkpoint = checkpoint
+        self._last: StreamingQuery | None = None
+
+    def start(self, plan: RoutingPlan) -> StreamingQuery:
+        """Start routing from where the checkpoint says, or first a query that catches up, and then ends.
+
+        Call it again when the query has ended. Raises `Outage` while what ran before is not over.
+        """
+        settle(self._spark, self._last)
+        published = find_published(self._spark, self._kafka, plan, self._checkpoint)
+        if published is None:
+            self._last = start_router(self._spark, self._kafka, plan, self._settings, self._checkpoint)
+        else:
+            self._last = start_catching_up(self._spark, self._kafka, plan, self._checkpoint, published)
+        return self._last
 
 
 def kafka_sink(

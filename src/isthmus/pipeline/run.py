@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -19,17 +18,15 @@ from isthmus.pipeline import measures
 from isthmus.pipeline.clock import Clock
 from isthmus.pipeline.failure import explain, topic_in_question
 from isthmus.pipeline.ledger import start_ledger
-from isthmus.pipeline.once import find_published, hold, settle
+from isthmus.pipeline.once import hold
 from isthmus.pipeline.prepare import prepare, prepare_ledger
-from isthmus.pipeline.publish import start_catching_up, start_router
+from isthmus.pipeline.publish import RouterStarts
 from isthmus.pipeline.session import start_session
 from isthmus.pipeline.supervised import Supervised
 from isthmus.telemetry.metrics import RouterMetrics
 
 _DRIVER_GONE = (Py4JError, ConnectionError, EOFError)
 """What PySpark raises when the JVM behind it has gone."""
-
-_log = logging.getLogger(__name__)
 
 
 class Pipeline:
@@ -41,7 +38,7 @@ class Pipeline:
         self._log_dir = settings.local_state_dir / "logs"
         self.metrics = RouterMetrics(settings.bridge_id, [route.name for route in settings.all_routes])
         self._asked_for: set[str] = set()
-        self._catching_up: StreamingQuery | None = None
+        self._starts: RouterStarts | None = None
         self._spark: SparkSession | None = None
         self._last_batch = -1
         self._router = Supervised(ROUTER, self._start_router, self._explain_router)
@@ -71,27 +68,13 @@ class Pipeline:
         return tasks
 
     def _start_router(self) -> StreamingQuery:
-        """The router, or first what catches up with what the run before it left."""
-        spark, checkpoint = self._session, self._checkpoint(ROUTER)
+        if self._starts is None:
+            self._starts = RouterStarts(
+                self._session, self._kafka, self._settings.pipeline, self._checkpoint(ROUTER)
+            )
         plan, _ = prepare(self._settings, self._kafka, self._asked_for)
-        published = None
-        if not self._caught_up():
-            settle(spark, self._router.query)
-            published = find_published(spark, self._kafka, plan, checkpoint)
         self._last_batch = -1
-        if published is None:
-            return start_router(spark, self._kafka, plan, self._settings.pipeline, checkpoint)
-        self._catching_up = start_catching_up(spark, self._kafka, plan, checkpoint, published)
-        return self._catching_up
-
-    def _caught_up(self) -> bool:
-        """Whether all that a run before left is published: then nothing was written beyond the checkpoint."""
-        query, self._catching_up = self._catching_up, None
-        if query is None or query.isActive or query.exception() is not None:
-            return False
-        done = sum(progress.numInputRows for progress in query.recentProgress)
-        _log.warning("the router has caught up: %d records looked at", done)
-        return True
+        return self._starts.start(plan)
 
     def _start_ledger(self) -> StreamingQuery:
         plan = prepare_ledger(self._settings, self._kafka)
@@ -156,7 +139,7 @@ class Pipeline:
 
     def stop(self) -> None:
         """Stop all queries, and Spark. The next start goes on from their checkpoints."""
-        spark, self._spark = self._spark, None
+        spark, self._spark, self._starts = self._spark, None, None
         with suppress(*_DRIVER_GONE):  # then there is nothing left to stop
             for query in self._queries:
                 query.stop()
