@@ -4,7 +4,7 @@ Spark's Kafka sink writes at least once: what it wrote after its last checkpoint
 record that is published carries this bridge's `layout.ORIGIN` and the journal position it came from
 (`layout.STABLE_ID`). So a start
 
-1. begins when the run before it can no longer write (`hold`, `settle`),
+1. begins when the run before it can no longer write (`hold`, `await_tasks`, `close_producers`),
 2. reads from the checkpoint how far that run had got, and when (`isthmus.pipeline.checkpoint`),
 3. reads the ids of what was published since, from the destinations themselves (`find_published`),
 4. runs the same plan up to the present, without those (`leave_out`), and only then goes on as usual.
@@ -139,33 +139,47 @@ def leave_out(records: DataFrame, published: Published) -> DataFrame:
     )
 
 
-def settle(spark: SparkSession, query: StreamingQuery | None, *, patience_s: float = PATIENCE_S) -> None:
-    """Return when a query that has ended can no longer write. Raises `Outage` when that takes too long.
+def await_tasks(spark: SparkSession, query: StreamingQuery, *, patience_s: float = PATIENCE_S) -> None:
+    """Return when no task of a query that has ended runs any more: some outlive it for a moment.
 
-    Its tasks may outlive it for a moment. And Spark keeps producers for the next query: such a one still
-    sends what a task that was killed had handed to it. Those of this process are closed.
+    Raises `Outage` when that takes too long.
     """
     deadline = time.monotonic() + patience_s
-    while query is not None and _active_tasks(spark, query):
+    while _active_tasks(spark, query):
         if time.monotonic() > deadline:
-            raise _not_over("its tasks")
+            raise not_over("its tasks")
         time.sleep(0.05)
-    # Closing sends what is left, or gives it up after delivery.timeout.ms.
-    closing = Thread(target=_close_producers, args=[spark], name="close-producers", daemon=True)
-    closing.start()
-    closing.join(max(1.0, deadline - time.monotonic()))
-    if closing.is_alive():
-        raise _not_over("its producers")
 
 
-def _close_producers(spark: SparkSession) -> None:
+def close_producers(spark: SparkSession, *, patience_s: float = PATIENCE_S) -> None:
+    """Close the producers that Spark keeps in this process for its next query.
+
+    Such a one still sends what a task that was killed had handed to it. Closing waits for that, until
+    ``delivery.timeout.ms`` at most. Raises `Outage` when it takes too long; it then goes on all the same.
+    """
     jvm: Any = spark.sparkContext._jvm
     # A Scala object, which Java and py4j know by these names. It has no part in Spark's public interface.
     pool = getattr(jvm.org.apache.spark.sql.kafka010.producer, "InternalKafkaProducerPool$")
-    getattr(pool, "MODULE$").reset()
+    reset = getattr(pool, "MODULE$").reset
+    failures: list[Exception] = []
+
+    def close() -> None:
+        try:
+            reset()
+        except Exception as failure:
+            failures.append(failure)
+
+    closing = Thread(target=close, name="close-producers", daemon=True)
+    closing.start()
+    closing.join(patience_s)
+    if closing.is_alive():
+        raise not_over("its producers")
+    for failure in failures:
+        raise failure
 
 
-def _not_over(what: str) -> Outage:
+def not_over(what: str) -> Outage:
+    """What a start raises while the run before it may still write."""
     return Outage(
         f"the router's last run is not over: {what} still have records for Kafka",
         remedy="check that Kafka takes records; the router starts again when they are done",

@@ -6,6 +6,7 @@ start first catches up without that; see `isthmus.pipeline.once`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +15,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from isthmus.config.model.settings import PipelineSettings
 from isthmus.kafka.options import Kafka
-from isthmus.pipeline.once import Published, find_published, leave_out, settle
+from isthmus.pipeline.once import (
+    Published,
+    await_tasks,
+    close_producers,
+    find_published,
+    leave_out,
+    not_over,
+)
 from isthmus.pipeline.router import route
 from isthmus.routing.plan import RoutingPlan
 
@@ -37,6 +45,9 @@ SINK_DEFAULTS = {
 REAL_TIME_SINK = {"linger.ms": "1"}
 """In real time no message waits for others."""
 
+
+DELIVERY_TIMEOUT_MS = 120_000
+"""Kafka's own default: after so long a producer gives a record up."""
 
 CATCH_UP_RECORDS = 2_000_000
 """How many records a batch has that catches up: a long backlog is not all begun anew after another crash."""
@@ -107,19 +118,35 @@ class RouterStarts:
         self._settings = settings
         self._checkpoint = checkpoint
         self._last: StreamingQuery | None = None
+        self._failed_at: float | None = None
+        """Since when the last query is known to have failed."""
 
     def start(self, plan: RoutingPlan) -> StreamingQuery:
         """Start routing from where the checkpoint says, or first a query that catches up, and then ends.
 
         Call it again when the query has ended. Raises `Outage` while what ran before is not over.
         """
-        settle(self._spark, self._last)
+        self._settle()
         published = find_published(self._spark, self._kafka, plan, self._checkpoint)
         if published is None:
             self._last = start_router(self._spark, self._kafka, plan, self._settings, self._checkpoint)
         else:
             self._last = start_catching_up(self._spark, self._kafka, plan, self._checkpoint, published)
+        self._failed_at = None
         return self._last
+
+    def _settle(self) -> None:
+        """Return when what ran before can no longer write. Raises `Outage` when that takes long."""
+        if self._last is not None:
+            await_tasks(self._spark, self._last)
+        if self._settings.master.startswith("local"):
+            close_producers(self._spark)
+        elif self._last is not None and self._last.exception() is not None:
+            # Producers of executors are out of reach: they send what they have for as long as it may take.
+            self._failed_at = self._failed_at or time.monotonic()
+            timeout_s = int(self._kafka.options.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)) / 1000
+            if time.monotonic() < self._failed_at + timeout_s:
+                raise not_over("the producers of its executors may")
 
 
 def kafka_sink(

@@ -67,6 +67,8 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
         defaults["spark.jars"] = ",".join(map(str, jars.files("spark")))
+        # A task that is tried again would publish again: the query has to start anew, which does not.
+        defaults["spark.task.maxFailures"] = "1"
     log_dir.mkdir(parents=True, exist_ok=True)
     options = defaults | dict(settings.spark)
     _launch(options, log_dir / "spark.out")
