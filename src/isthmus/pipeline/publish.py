@@ -6,6 +6,7 @@ start first catches up without that; see `isthmus.pipeline.once`.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping
 
@@ -25,6 +26,8 @@ from isthmus.pipeline.once import (
 )
 from isthmus.pipeline.router import route
 from isthmus.routing.plan import RoutingPlan
+
+_log = logging.getLogger(__name__)
 
 SOURCE_DEFAULTS = {
     # A message of a transaction that was rolled back was never sent.
@@ -118,6 +121,7 @@ class RouterStarts:
         self._settings = settings
         self._checkpoint = checkpoint
         self._last: StreamingQuery | None = None
+        self._catching_up = False
         self._failed_at: float | None = None
         """Since when the last query is known to have failed."""
 
@@ -127,12 +131,15 @@ class RouterStarts:
         Call it again when the query has ended. Raises `Outage` while what ran before is not over.
         """
         self._settle()
+        if self._last is not None and self._catching_up and self._last.exception() is None:
+            records = sum(progress.numInputRows for progress in self._last.recentProgress)
+            _log.warning("the router has caught up: %d records were behind", records)
         published = find_published(self._spark, self._kafka, plan, self._checkpoint)
         if published is None:
             self._last = start_router(self._spark, self._kafka, plan, self._settings, self._checkpoint)
         else:
             self._last = start_catching_up(self._spark, self._kafka, plan, self._checkpoint, published)
-        self._failed_at = None
+        self._catching_up, self._failed_at = published is not None, None
         return self._last
 
     def _settle(self) -> None:
