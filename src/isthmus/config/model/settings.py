@@ -120,7 +120,7 @@ class PipelineSettings(Section):
     batch_duration_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
         "real-time.batch",
         120.0,
-        "how long a batch of the real-time mode is: long ones stall less often, and leave a start more to read",
+        "how long a batch of the real-time mode is: long ones stall less often and leave a start more to read",
     )
     spark: ClientOptions = setting(
         "spark.*",
