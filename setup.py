@@ -15,7 +15,7 @@ HOT_MODULES = {
     "codecs/amqp": ("constructors", "reader", "writer", "boundary", "decoder", "encoder", "indexer"),
     "codecs/bridge_message": ("canonical",),
     "codecs/jms": ("headers", "ids", "kinds", "outgoing"),
-    "converters": ("annotations", "jms"),
+    "converters": ("annotations", "jms", "jms_fast_path"),
     "edges/amqp/protocol": ("connection", "frames", "link", "session", "transfers"),
     "edges/amqp/server/receivers": ("outgoing_link", "queue", "record_source"),
     "journal": ("fast_path", "layout"),

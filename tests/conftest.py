@@ -28,6 +28,7 @@ SLOWEST_FIRST = (
     "benches",
     "pipeline",
     "edges",
+    "conformance",
     "kafka",
     "testing",
     "docs",

@@ -71,13 +71,17 @@ class ConfSyntaxError(ConfigError):
 
 
 class HardFailure(IsthmusError):
-    """The bridge cannot go on. ``remedy`` tells the operator what to do about it."""
+    """The bridge cannot go on. ``remedy`` tells the operator what to do about it.
+
+    ``in_doubt`` is true of a write whose answer never came: it may have been done all the same.
+    """
 
     exit_code: ClassVar[int] = 3
 
-    def __init__(self, message: str, *, remedy: str) -> None:
+    def __init__(self, message: str, *, remedy: str, in_doubt: bool = False) -> None:
         super().__init__(message)
         self.remedy = remedy
+        self.in_doubt = in_doubt
 
 
 class Outage(HardFailure):

@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
+
+from isthmus.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
@@ -32,6 +35,24 @@ def test_python_examples_run(page: Path, tmp_path: Path) -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [target for target in targets if "://" not in target and not (page.parent / target).exists()]
+    assert missing == []
+
+
+def _commands(text: str) -> list[tuple[str, list[str]]]:
+    """The commands in a text, each with the long options that it is shown with."""
+    shown = re.findall(r"``?isthmus ([a-z-]+)([^`\n]*)`", text)
+    return [(command, re.findall(r"(?<![\w-])--[a-z-]+", more)) for command, more in shown]
+
+
+def test_every_option_that_a_page_or_a_docstring_names_exists() -> None:
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    missing = [
+        f"{page.relative_to(ROOT)}: isthmus {command} {option}"
+        for page in [*PAGES, *(ROOT / "src").rglob("*.py")]
+        for command, options in _commands(page.read_text(encoding="utf-8"))
+        for option in options
+        if command not in known or not any(option in each.opts for each in known[command].params)
+    ]
     assert missing == []
 
 

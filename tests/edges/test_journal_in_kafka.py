@@ -17,10 +17,11 @@ from isthmus.config.model.settings import JournalSettings
 from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
 from isthmus.journal import layout
+from isthmus.journal.batches import BatchWriter
 from isthmus.journal.layout import Entry, Op, Record
-from isthmus.kafka import producer
 from isthmus.kafka.blocking import admin_client, create_topics, read_topic
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.producer import Patience
 from isthmus.message import Body, BodyKind, Header, Message
 
 
@@ -33,8 +34,9 @@ class Topic:
         self.name = f"journal-{uuid.uuid4().hex[:8]}"
         create_topics(self.kafka, [self.name], 4)
 
-    async def open(self) -> EdgeJournal:
-        return await EdgeJournal.open(self.kafka, JournalSettings(topic=self.name))
+    async def open(self, patience: Patience | None = None) -> EdgeJournal:
+        settings = JournalSettings(topic=self.name)
+        return EdgeJournal(await BatchWriter.open(self.kafka, settings, patience=patience))
 
     def limit(self, max_message_bytes: int) -> None:
         entry = ConfigEntry(
@@ -98,10 +100,8 @@ def test_sessions_keep_their_order_over_many_batches(topic: Topic) -> None:
 
 
 def test_what_kafka_refuses_since_its_limits_changed_is_told_and_what_follows_is_written(
-    topic: Topic, monkeypatch: pytest.MonkeyPatch
+    topic: Topic,
 ) -> None:
-    monkeypatch.setattr(producer, "RETRY_S", 0.05)
-
     async def write() -> None:
         journal = await topic.open()
         await put(journal, entry(0))
@@ -131,14 +131,12 @@ def test_what_is_larger_than_the_topic_takes_is_refused_before_kafka_is_asked(to
 
 
 def test_a_journal_that_is_deleted_is_a_hard_failure_of_what_is_written(
-    topic: Topic, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(producer, "ANSWER_S", 1.0)
-    monkeypatch.setattr(producer, "RETRY_S", 0.05)
     told: list[IsthmusError | None] = []
 
     async def write() -> None:
-        journal = await topic.open()
+        journal = await topic.open(Patience(missing_s=0.5))
         await put(journal, entry(0))
         await asyncio.to_thread(topic.delete)
         journal.put(entry(1), told.append)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 from tests.support.asynchronous import eventually
 from tests.support.kafka.topics import new_topic, publish
@@ -344,5 +345,22 @@ def test_draining_an_empty_queue_is_answered(kafka_servers: str) -> None:
         member.request(1, drain=True)
         await eventually(lambda: got.idle)
         assert got.acquired == []
+
+    with_group(kafka_servers, scenario)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_records_are_read(kafka_servers: str, codec: str) -> None:
+    async def scenario(group: Group) -> None:
+        producer = Producer({"bootstrap.servers": group.servers, "compression.type": codec}, logger=QUIET)
+        for number in range(50):
+            producer.produce(group.topic, f"{number} {'x' * 200}")
+        assert producer.flush(30) == 0
+        member, got = group.member()
+        member.request(50)
+        await eventually(lambda: len(got.acquired) == 50)
+        assert [(each.read.value or b"").split()[0] for each in got.acquired] == [
+            str(number).encode() for number in range(50)
+        ]
 
     with_group(kafka_servers, scenario)

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
@@ -24,7 +25,9 @@ _ISTHMUS = [sys.executable, "-m", "isthmus"]
 _ANY_PORT = {"ISTHMUS_MONITOR_PORT": "0"}
 
 
-def isthmus(*arguments: object, folder: Path, given: bytes = b"") -> subprocess.CompletedProcess[str]:
+def isthmus(
+    *arguments: object, folder: Path, given: bytes = b"", environ: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a command to its end, in the folder whose ``.isthmus`` is the bridge's state."""
     done = subprocess.run(
         [*_ISTHMUS, *map(str, arguments)],
@@ -33,7 +36,7 @@ def isthmus(*arguments: object, folder: Path, given: bytes = b"") -> subprocess.
         capture_output=True,
         check=False,
         timeout=300,
-        env=os.environ | _ANY_PORT | {"NO_COLOR": "1"},
+        env={**os.environ, **_ANY_PORT, "NO_COLOR": "1", **(environ or {})},
     )
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -41,7 +44,13 @@ def isthmus(*arguments: object, folder: Path, given: bytes = b"") -> subprocess.
 class Running:
     """A command that goes on, with what it printed. It is killed at the end of a ``with`` block."""
 
-    def __init__(self, folder: Path, *arguments: object, command: str = "run") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: object,
+        command: str = "run",
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
         self.log = folder / f"{command}.log"
         with self.log.open("wb") as output:
@@ -50,7 +59,7 @@ class Running:
                 cwd=folder,
                 stdout=output,
                 stderr=output,
-                env=os.environ | _ANY_PORT,
+                env={**os.environ, **_ANY_PORT, **(environ or {})},
             )
 
     def __enter__(self) -> Self:

@@ -28,8 +28,8 @@ from isthmus.journal import layout
 from isthmus.journal.layout import Record
 from isthmus.kafka.blocking import create_topics, read_topic
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.own_topics import make_own_topics
 from isthmus.message import Header, HeaderType
-from isthmus.pipeline.prepare import make_own_topics
 from isthmus.testing.queue_manager import MemoryQueueManager, shared_queue_manager
 
 

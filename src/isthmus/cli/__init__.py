@@ -18,6 +18,7 @@ from isthmus.cli.run import edge, pipeline, run
 from isthmus.cli.send import send
 from isthmus.cli.user import users
 from isthmus.errors import ConfigError, HardFailure, IsthmusError
+from isthmus.extras import missing_extra
 
 app = typer.Typer(
     name="isthmus",
@@ -42,7 +43,12 @@ app.add_typer(users)
 def main() -> None:
     """Run a command. An error of ours is two lines that say what happened and what to do, never a trace."""
     try:
-        app()
+        try:
+            app()
+        except ImportError as error:
+            if (failure := missing_extra(error)) is None:
+                raise
+            raise failure from None
     except IsthmusError as error:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
         console.print(Text.assemble(("error: ", "bold red"), str(error)))

@@ -138,9 +138,14 @@ def _ibm_problem(library: str) -> str | None:
 
 
 def _brokers(settings: Settings) -> Iterator[Finding]:
-    from isthmus.edges.amqp.client.client import reach
-
+    if settings.amqp_brokers or settings.listens_to_amqp:
+        found = _version("scramp")
+        yield Finding("scramp", "ok" if found else "missing", found or "pip install isthmus[amqp]")
+        if not found:
+            return
     for name, broker in settings.amqp_brokers.items():
+        from isthmus.edges.amqp.client.client import reach
+
         try:
             yield Finding("amqp", "ok", f"{name}: {reach(broker, settings.bridge_id)}")
         except IsthmusError as error:

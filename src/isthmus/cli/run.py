@@ -99,7 +99,7 @@ class _Bridge:
         """What edges need before they start: an embedded NATS, and topics."""
         from isthmus.edges.needs import uses_nats
         from isthmus.embedded.nats import EmbeddedNats, find_running
-        from isthmus.pipeline.prepare import make_own_topics
+        from isthmus.kafka.own_topics import make_own_topics
 
         settings = self._settings
         if settings.nats.embedded and uses_nats(settings):
@@ -118,11 +118,8 @@ class _Bridge:
         from isthmus.edges.needs import needed
 
         if needed(self._settings):
-            try:
-                from isthmus.edges.service import EdgeService
-            except ImportError as error:
-                remedy = "pip install 'isthmus[nats,mq]'"
-                raise HardFailure(f"a client library is missing: {error}", remedy=remedy) from None
+            from isthmus.edges.service import EdgeService
+
             self._edges = EdgeService(self._settings, cluster)
             with self._console.status("starting the edges"):
                 parts.enter_context(self._edges)

@@ -1,4 +1,4 @@
-"""The forms that connectors deliver in: what a letter becomes on NATS and on MQ.
+"""The forms that connectors deliver in: what an outbox record becomes on NATS and on MQ.
 
 On MQ, see `isthmus.edges.mq.delivery`. On NATS a message is in the message format of the NATS-MQ bridge, with
 all that MQ knows of it, or it is its body alone.
@@ -23,13 +23,13 @@ from isthmus.message import Body, Header, Message, Span
 
 
 def mq_forms(routes: Iterable[PlannedRoute], outbox: str) -> dict[str, Form]:
-    """How letters for the destinations of an outbox are put."""
+    """How messages for the destinations of an outbox are put."""
     forms = {"bridge": bridge_form, "body": body_form}
     return {each.destination: forms[each.form] for each in routes if each.outbox == outbox}
 
 
 def nats_forms(routes: Iterable[PlannedRoute], replies: Replies) -> dict[str, ToNats]:
-    """How letters for subjects are published."""
+    """How messages for subjects are published."""
     forms = {"bridge": nats_mq(replies)[1], "body": body_only}
     return {
         each.destination: forms[each.form] for each in routes if each.outbox == "nats" and each.form in forms

@@ -7,7 +7,7 @@
     nats: { servers: ["a:4222"] }  ':' and '=' are the same, and may be left out
     password: $SECRET              a key of the file, else a variable of the environment
 
-Out comes a tree of `Node`s, each with the place that it has in the file; keys are in lower case, since case
+Out comes a tree of `Node`s, each with its line and column; keys are in lower case, since case
 does not count. Whatever cannot be read is a `ConfSyntaxError` with line and column. Includes are refused: one
 file is imported.
 """

@@ -107,9 +107,9 @@ class Replies:
         return None if _lookup(self.subjects, target) else _lookup(self.channels, target)
 
 
-def _lookup(places: Mapping[QueueTarget, str], target: QueueTarget) -> str | None:
+def _lookup(names: Mapping[QueueTarget, str], target: QueueTarget) -> str | None:
     # MQ fills in its own name where a request names no queue manager, and a connector need not name one.
-    return places.get(target) or places.get(QueueTarget(target.queue))
+    return names.get(target) or names.get(QueueTarget(target.queue))
 
 
 def _target(text: str, queue_manager: str) -> QueueTarget:

@@ -2,16 +2,16 @@
 
 There is one connection to NATS for everything, one to MQ for each intake and each queue manager's outbox, two
 to an AMQP broker for the two directions, and one journal. `Assembly.run` runs all of it; what cannot go on
-ends all of it, in good order.
+ends all of it, in good order. A system's client library is imported for what is on that system, and else not.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from isthmus.config import Settings
 from isthmus.config.model.brokers import AMQP, BrokerSettings
@@ -20,27 +20,29 @@ from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.config.model.plan import REPLIES, TAG
 from isthmus.connectors.forms import mq_forms, nats_forms, nats_mq
 from isthmus.connectors.replies import replies_of
-from isthmus.edges.amqp.client import AmqpClient, AmqpDelivery, AmqpIntake
-from isthmus.edges.amqp.server.service import AmqpService, largest_message, route_converter
-from isthmus.edges.amqp.server.workers import AmqpWorkers
-from isthmus.edges.contract import Delivery, Journal, OutboundMessage
+from isthmus.edges.contract import Delivery, Journal
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.journal import EdgeJournal, TaggedJournal
-from isthmus.edges.metered import Handed, MeteredDelivery
+from isthmus.edges.metered import Delivered, MeteredDelivery
 from isthmus.edges.mq.client import MqClient, queue_manager
 from isthmus.edges.mq.delivery import MqDelivery
 from isthmus.edges.mq.intake import MqIntake
-from isthmus.edges.nats.client import NatsClient
-from isthmus.edges.nats.delivery import NatsDelivery
-from isthmus.edges.nats.intake import StreamIntake, SubjectIntake
 from isthmus.edges.nats.translate import from_nats
 from isthmus.edges.needs import amqp_intakes, outboxes, uses_nats
 from isthmus.edges.outbox import Outbox
 from isthmus.edges.running import Part, run_together
-from isthmus.errors import SoftFailure, Unreachable
+from isthmus.errors import Unreachable
 from isthmus.kafka.options import Kafka
 from isthmus.routing.route import Route
 from isthmus.telemetry.parts import Flow, PartReport
+
+if TYPE_CHECKING:
+    from isthmus.edges.amqp.client import AmqpClient, AmqpDelivery, AmqpIntake
+    from isthmus.edges.amqp.server.service import AmqpService
+    from isthmus.edges.amqp.server.workers import AmqpWorkers
+    from isthmus.edges.nats.client import NatsClient
+    from isthmus.edges.nats.delivery import NatsDelivery
+    from isthmus.edges.nats.intake import StreamIntake, SubjectIntake
 
 CHECK_S = 0.25
 """How often it is asked whether NATS has refused the bridge for good."""
@@ -53,17 +55,20 @@ class _Counts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Taking:
+class _IntakePart:
     """An intake, with what is known of it."""
 
     name: str
     kind: Literal["connector", "intake"]
     system: Literal["nats", "mq", "amqp"]
     part: SubjectIntake | StreamIntake | MqIntake | AmqpIntake
+    client: NatsClient | MqClient | AmqpClient
+    refusals: Callable[[], Mapping[str, str]] = dict
+    """The addresses that the system does not let us have, and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Sending:
+class _OutboxPart:
     """An outbox, with what is known of it."""
 
     topic: str
@@ -107,17 +112,17 @@ class Assembly:
         self._dead_letters = EdgeDeadLetters(settings, kafka)
         kept = settings.mq.reply_queue
         self._replies = replies_of(settings.connectors.values(), kept)
-        self._nats = NatsClient(settings.nats, name=settings.bridge_id) if uses_nats(settings) else None
+        self._nats = self._nats_client() if uses_nats(settings) else None
         self.amqp_service = self._amqp_service() if settings.listens_to_amqp else None
         self._amqp_clients: dict[str, AmqpClient] = {}
         """Those of outboxes, by their topics. Intakes see to theirs."""
-        self._takings = [*self._intakes()]
-        self._sendings = [self._sending(name) for name in outboxes(settings)]
+        self._intake_parts = [*self._intakes()]
+        self._outbox_parts = [self._outbox_part(name) for name in outboxes(settings)]
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Run everything until ``stop`` is set. ``ready`` is called once all intakes take messages."""
-        parts: dict[str, Part] = {f"intake {each.name}": each.part for each in self._takings}
-        parts |= {each.topic: each.part for each in self._sendings}
+        parts: dict[str, Part] = {f"intake {each.name}": each.part for each in self._intake_parts}
+        parts |= {each.topic: each.part for each in self._outbox_parts}
         parts |= {f"client {name}": client for name, client in self._amqp_clients.items()}
         if self._nats is not None:
             parts["nats"] = _NatsConnection(self._nats)
@@ -128,69 +133,85 @@ class Assembly:
             await run_together(parts, stop)
         finally:
             waiting.cancel()
-            for each in self._sendings:
+            for each in self._outbox_parts:
                 if each.mq is not None:
                     await each.mq.close()
             if self._nats is not None:
                 await self._nats.close()
+            await self._dead_letters.close()
             await self._journal.close()
 
     async def _tell_when_ready(self, ready: Callable[[], None]) -> None:
         if self.amqp_service is not None:
             await self.amqp_service.ready.wait()
-        for each in self._takings:
-            if isinstance(each.part, SubjectIntake | StreamIntake | AmqpIntake):
-                await each.part.ready.wait()
-            elif isinstance(each.part, MqIntake):
-                while not each.part.client.connected:
+        for each in self._intake_parts:
+            if isinstance(each.part, MqIntake):
+                while not each.client.connected:
                     await asyncio.sleep(0.02)
+            else:
+                await each.part.ready.wait()
         ready()
 
     # Building
 
+    def _nats_client(self) -> NatsClient:
+        from isthmus.edges.nats.client import NatsClient
+
+        return NatsClient(self._settings.nats, name=self._settings.bridge_id)
+
     def _amqp_service(self) -> AmqpService | AmqpWorkers:
+        from isthmus.edges.amqp.server.service import AmqpService
+        from isthmus.edges.amqp.server.workers import AmqpWorkers
+
         if self._settings.amqp.workers > 1:
             return AmqpWorkers(self._settings, self._kafka)
         return AmqpService(self._settings, self._kafka, self._journal, self._dead_letters)
 
-    def _intakes(self) -> Iterator[_Taking]:
+    def _intakes(self) -> Iterator[_IntakePart]:
         settings = self._settings
         for name, source in settings.nats_intakes.items():
-            yield _Taking(name, "intake", "nats", self._nats_intake(source, self._journal))
+            yield self._from_nats(name, "intake", source, self._journal)
         for name, queue in settings.mq_intakes.items():
-            yield _Taking(name, "intake", "mq", self._mq_intake(name, queue, settings.mq, self._journal))
+            yield self._from_mq(name, "intake", queue, settings.mq, self._journal)
         for name, broker in amqp_intakes(settings).items():
-            yield _Taking(name, "intake", "amqp", self._amqp_intake(name, broker))
+            yield self._from_amqp(name, broker)
         for planned in self._plan.intakes:
             name = planned.connector
             kind: Literal["connector", "intake"] = "connector" if name in settings.connectors else "intake"
             journal = self._journal if planned.tag is None else TaggedJournal(self._journal, TAG, planned.tag)
             if isinstance(planned.source, NatsIntakeSettings):
-                yield _Taking(name, kind, "nats", self._nats_intake(planned.source, journal))
+                yield self._from_nats(name, kind, planned.source, journal)
             else:
                 manager = planned.manager or settings.mq
-                yield _Taking(name, kind, "mq", self._mq_intake(name, planned.source, manager, journal))
+                yield self._from_mq(name, kind, planned.source, manager, journal)
 
-    def _nats_intake(self, source: NatsIntakeSettings, journal: Journal) -> SubjectIntake | StreamIntake:
+    def _from_nats(
+        self, name: str, kind: Literal["connector", "intake"], source: NatsIntakeSettings, journal: Journal
+    ) -> _IntakePart:
+        from isthmus.edges.nats.intake import StreamIntake, SubjectIntake
+
         assert self._nats is not None
+        keep = self._dead_letters.message
         read = nats_mq(self._replies)[0] if source.form == "nats-mq" else from_nats
+        intake: SubjectIntake | StreamIntake
         if source.durable is None:
-            return SubjectIntake(
-                self._nats, journal, source, dead_letters=self._dead_letters.message, read=read
+            intake = SubjectIntake(self._nats, journal, source, dead_letters=keep, read=read)
+        else:
+            create = self._settings.nats.create_streams
+            intake = StreamIntake(
+                self._nats, journal, source, dead_letters=keep, read=read, create_stream=create
             )
-        return StreamIntake(
-            self._nats,
-            journal,
-            source,
-            dead_letters=self._dead_letters.message,
-            read=read,
-            create_stream=self._settings.nats.create_streams,
-        )
+        return _IntakePart(name, kind, "nats", intake, self._nats)
 
-    def _mq_intake(
-        self, name: str, source: MqIntakeSettings, manager: MqSettings, journal: Journal
-    ) -> MqIntake:
-        return MqIntake(
+    def _from_mq(
+        self,
+        name: str,
+        kind: Literal["connector", "intake"],
+        source: MqIntakeSettings,
+        manager: MqSettings,
+        journal: Journal,
+    ) -> _IntakePart:
+        intake = MqIntake(
             queue_manager(manager),
             source,
             journal,
@@ -199,25 +220,30 @@ class Assembly:
             replies=self._replies,
             max_backoff_s=manager.max_backoff_s,
         )
+        return _IntakePart(name, kind, "mq", intake, intake.client)
 
-    def _amqp_intake(self, name: str, broker: BrokerSettings) -> AmqpIntake:
+    def _from_amqp(self, name: str, broker: BrokerSettings) -> _IntakePart:
+        from isthmus.edges.amqp.client import AmqpClient, AmqpIntake
+        from isthmus.edges.amqp.server.service import largest_message
+
         container_id = f"isthmus.{self._settings.bridge_id}.{name}"
-        return AmqpIntake(
+        intake = AmqpIntake(
             AmqpClient(broker, name=name, container_id=container_id),
             self._journal,
             dead_letters=self._dead_letters.message,
-            max_message_size=largest_message(self._settings, self._kafka),
+            max_message_size=largest_message(self._journal),
             as_json=self._settings.uses_json,
         )
+        return _IntakePart(name, "intake", "amqp", intake, intake.client, lambda: intake.refusals)
 
-    def _sending(self, name: str) -> _Sending:
+    def _outbox_part(self, name: str) -> _OutboxPart:
         topic = self._settings.outbox(name)
         if name == "nats":
             delivery, client = self._nats_delivery()
-            return _Sending(topic, "nats", *self._outbox(topic, delivery), client)
+            return _OutboxPart(topic, "nats", *self._outbox(topic, delivery), client)
         if name.startswith(AMQP):
             to_broker = self._amqp_delivery(name.removeprefix(AMQP), topic)
-            return _Sending(topic, "amqp", *self._outbox(topic, to_broker), to_broker.client)
+            return _OutboxPart(topic, "amqp", *self._outbox(topic, to_broker), to_broker.client)
         manager = self._plan.managers[name]
         mq = MqDelivery(
             queue_manager(manager),
@@ -226,9 +252,11 @@ class Assembly:
             replies=self._replies,
             max_backoff_s=manager.max_backoff_s,
         )
-        return _Sending(topic, "mq", *self._outbox(topic, mq), mq.client, mq)
+        return _OutboxPart(topic, "mq", *self._outbox(topic, mq), mq.client, mq)
 
     def _nats_delivery(self) -> tuple[NatsDelivery, NatsClient]:
+        from isthmus.edges.nats.delivery import NatsDelivery
+
         assert self._nats is not None
         delivery = NatsDelivery(
             self._nats,
@@ -240,6 +268,9 @@ class Assembly:
         return delivery, self._nats
 
     def _amqp_delivery(self, broker: str, topic: str) -> AmqpDelivery:
+        from isthmus.edges.amqp.client import AmqpClient, AmqpDelivery
+        from isthmus.edges.amqp.server.service import route_converter
+
         settings = self._settings
         client = AmqpClient(
             settings.amqp_brokers[broker],
@@ -251,10 +282,8 @@ class Assembly:
 
     def _outbox(self, topic: str, delivery: Delivery) -> tuple[Outbox, MeteredDelivery]:
         metered = MeteredDelivery(delivery)
-        return Outbox(self._kafka, topic, metered, dead_letters=partial(self._bury, topic)), metered
-
-    async def _bury(self, topic: str, letter: OutboundMessage, failure: SoftFailure) -> None:
-        await self._dead_letters.letter(topic, letter, failure)
+        dead_letters = partial(self._dead_letters.outbound, topic)
+        return Outbox(self._kafka, topic, metered, dead_letters=dead_letters), metered
 
     # Telling: called from other threads, which only look
 
@@ -263,71 +292,63 @@ class Assembly:
         found = {}
         if self._nats is not None and not self._nats.connected:
             found["nats"] = "not connected"
-        for name, client in self._clients():
-            if client.unavailable:
-                system = "queue manager" if isinstance(client, MqClient) else "broker"
+        others: list[tuple[str, _IntakePart | _OutboxPart]] = [
+            (f"intake {each.name}", each) for each in self._intake_parts if each.system != "nats"
+        ]
+        others += [(each.topic, each) for each in self._outbox_parts if each.system != "nats"]
+        for name, part in others:
+            if part.client.unavailable:
+                system = "queue manager" if part.system == "mq" else "broker"
                 found[name] = f"the {system} is unavailable"
-        for taking in self._takings:
-            if isinstance(taking.part, AmqpIntake):
-                refusals = taking.part.refusals
-                found |= {f"intake {taking.name} {each}": why for each, why in refusals.items()}
+        for intake in self._intake_parts:
+            found |= {f"intake {intake.name} {each}": why for each, why in intake.refusals().items()}
         return found
-
-    def _clients(self) -> Iterator[tuple[str, MqClient | AmqpClient]]:
-        for taking in self._takings:
-            if isinstance(taking.part, MqIntake | AmqpIntake):
-                yield f"intake {taking.name}", taking.part.client
-        for sending in self._sendings:
-            if not isinstance(sending.client, NatsClient):
-                yield sending.topic, sending.client
 
     def reports(self) -> list[PartReport]:
         """How every connector, intake and route to another system stands."""
         settings = self._settings
         routes = {route.name: route for route in settings.routes if route.destination is not None}
-        found = [self._report(taking, routes.get(taking.name)) for taking in self._takings]
+        found = [self._report(intake, routes.get(intake.name)) for intake in self._intake_parts]
         if self.amqp_service is not None:
             found.append(self.amqp_service.report())
         joined = {report.name for report in found if report.kind == "connector"} | {REPLIES}
         return found + [self._route_report(route) for name, route in routes.items() if name not in joined]
 
-    def _report(self, taking: _Taking, route: Route | None) -> PartReport:
-        client = taking.part.client if isinstance(taking.part, MqIntake | AmqpIntake) else self._nats
-        handed, sending = Handed(), None
-        if taking.kind == "connector" or taking.name == REPLIES:
-            handed, sending = self._handed(route)
-        times = self._replies.inboxes.times_s if taking.name == REPLIES else handed.times_s
-        assert client is not None
+    def _report(self, intake: _IntakePart, route: Route | None) -> PartReport:
+        delivered, outbox = Delivered(), None
+        if intake.kind == "connector" or intake.name == REPLIES:
+            delivered, outbox = self._delivered(route)
+        times = self._replies.inboxes.times_s if intake.name == REPLIES else delivered.times_s
         report = PartReport(
-            name=taking.name,
-            kind=taking.kind,
-            system=f"{taking.system}→{sending.system}" if sending else taking.system,
-            connected=client.connected and (sending is None or sending.is_up),
-            taken=Flow(taking.part.traffic.messages, taking.part.traffic.bytes),
-            delivered=Flow(handed.messages, handed.bytes),
-            dead_letters=taking.part.traffic.dead_letters + handed.dead_letters,
+            name=intake.name,
+            kind=intake.kind,
+            system=f"{intake.system}→{outbox.system}" if outbox else intake.system,
+            connected=intake.client.connected and (outbox is None or outbox.is_up),
+            taken=Flow(intake.part.traffic.messages, intake.part.traffic.bytes),
+            delivered=Flow(delivered.messages, delivered.bytes),
+            dead_letters=intake.part.traffic.dead_letters + delivered.dead_letters,
             request_times_s=tuple(times),
         )
-        return _with_counts(report, client.counts)
+        return _with_counts(report, intake.client.counts)
 
     def _route_report(self, route: Route) -> PartReport:
-        handed, sending = self._handed(route)
+        delivered, outbox = self._delivered(route)
         report = PartReport(
             name=route.name,
             kind="route",
-            system=f"→{sending.system if sending else ''}",
-            connected=sending is not None and sending.is_up,
-            delivered=Flow(handed.messages, handed.bytes),
-            dead_letters=handed.dead_letters,
-            request_times_s=tuple(handed.times_s),
+            system=f"→{outbox.system if outbox else ''}",
+            connected=outbox is not None and outbox.is_up,
+            delivered=Flow(delivered.messages, delivered.bytes),
+            dead_letters=delivered.dead_letters,
+            request_times_s=tuple(delivered.times_s),
         )
-        return report if sending is None else _with_counts(report, sending.client.counts)
+        return report if outbox is None else _with_counts(report, outbox.client.counts)
 
-    def _handed(self, route: Route | None) -> tuple[Handed, _Sending | None]:
-        for sending in self._sendings:
-            if route is not None and sending.topic == route.topic:
-                return sending.metered.handed.get(route.destination or "", Handed()), sending
-        return Handed(), None
+    def _delivered(self, route: Route | None) -> tuple[Delivered, _OutboxPart | None]:
+        for outbox in self._outbox_parts:
+            if route is not None and outbox.topic == route.topic:
+                return outbox.metered.delivered.get(route.destination or "", Delivered()), outbox
+        return Delivered(), None
 
 
 def _with_counts(report: PartReport, counts: _Counts) -> PartReport:

@@ -9,31 +9,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
+import zlib
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka import Message as Delivered
+from aiokafka.errors import KafkaError
 
 from isthmus.config import Settings
 from isthmus.converters import ReceivedRecord
 from isthmus.edges.contract import OutboundMessage
-from isthmus.errors import EncodeError, HardFailure, SoftFailure
+from isthmus.errors import EncodeError, HardFailure, IsthmusError, SoftFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
-from isthmus.kafka.blocking import QUIET
+from isthmus.kafka.faults import reason
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.producer import ResilientProducer
 from isthmus.message import Message
 from isthmus.routing.route import OnError, Route
 
 log = logging.getLogger(__name__)
 
-WRITE_TIMEOUT_S = 30.0
+WRITE_TIMEOUT_S: Final = 30.0
+"""After which a Kafka that does not take a dead letter is a failure of whoever has it."""
 
 
 class EdgeDeadLetters:
-    """Keeps what edges cannot handle. To be used on an event loop."""
+    """Keeps what edges cannot handle. To be used and closed on one event loop."""
 
     def __init__(self, settings: Settings, kafka: Kafka) -> None:
         self._bridge_id = settings.bridge_id
@@ -43,24 +46,30 @@ class EdgeDeadLetters:
             (route.topic, route.destination): route for route in settings.routes
         }
         self._kafka = kafka
-        self._producer: Producer | None = None
+        self._producer: ResilientProducer | None = None
+        self._opening = asyncio.Lock()
+
+    async def close(self) -> None:
+        """Let go of Kafka."""
+        if self._producer is not None:
+            await self._producer.close()
 
     async def message(self, message: Message, failure: SoftFailure) -> None:
         """Keep a message that an intake cannot take."""
         await self._keep(_record(message), failure, self._policy, message.address)
 
-    async def letter(self, outbox: str, letter: OutboundMessage, failure: SoftFailure) -> None:
-        """Keep a letter that cannot be delivered."""
-        route = self._routes.get((outbox, letter.destination))
+    async def outbound(self, outbox: str, message: OutboundMessage, failure: SoftFailure) -> None:
+        """Keep a message of an outbox that cannot be delivered."""
+        route = self._routes.get((outbox, message.destination))
         headers = [
-            *letter.record.headers,
-            (layout.STABLE_ID, letter.id.encode()),
-            (layout.DESTINATION, letter.destination.encode()),
+            *message.record.headers,
+            (layout.STABLE_ID, message.id.encode()),
+            (layout.DESTINATION, message.destination.encode()),
         ]
         policy = route.on_error if route is not None and route.on_error is not None else self._policy
         name = route.name if route is not None else ""
-        where = f"{letter.destination}, {letter.id}"
-        await self._keep(letter.record._replace(headers=headers), failure, policy, where, name)
+        where = f"{message.destination}, {message.id}"
+        await self._keep(message.record._replace(headers=headers), failure, policy, where, name)
 
     async def received(self, record: ReceivedRecord, failure: SoftFailure) -> None:
         """Keep a record that no receiver takes. What a client rejects never ends the bridge."""
@@ -87,39 +96,38 @@ class EdgeDeadLetters:
             (layout.ERROR_MESSAGE, str(failure).encode(errors="replace")),
             (layout.ERROR_ROUTE, route.encode()),
         ]
-        write = partial(self._write, self._topic, record._replace(headers=marked))
-        await asyncio.get_running_loop().run_in_executor(None, write)
+        await self._write(self._topic, record._replace(headers=marked))
 
-    def _write(self, topic: str, record: Record) -> None:
-        outcomes: list[KafkaError | None] = []
-
-        def delivered(error: KafkaError | None, _: Delivered) -> None:
-            outcomes.append(error)
-
-        # The topic has the say on what is too large, not the client.
-        options = {
-            **self._kafka.python_options(),
-            "enable.idempotence": True,
-            "message.max.bytes": 1_000_000_000,
-        }
-        producer = self._producer = self._producer or Producer(options, logger=QUIET)
-        problem = "Kafka does not answer"
+    async def _write(self, topic: str, record: Record) -> None:
         try:
-            producer.produce(
-                topic, key=record.key, value=record.value, headers=list(record.headers), on_delivery=delivered
+            async with asyncio.timeout(WRITE_TIMEOUT_S):
+                refusal = await self._produce(topic, record)
+        except TimeoutError:
+            refusal = f"not within {WRITE_TIMEOUT_S:g} s"
+        except (KafkaError, OSError, HardFailure) as error:
+            refusal = reason(error)
+        if refusal is not None:
+            raise HardFailure(
+                f"a dead letter cannot be written to {topic}: {refusal}",
+                remedy="check that the topic exists, may be written, and takes records of this size",
             )
-            producer.flush(WRITE_TIMEOUT_S)
-            if outcomes == [None]:
-                return
-            if outcomes and outcomes[0] is not None:
-                problem = outcomes[0].str()
-        except KafkaException as error:
-            problem = error.args[0].str()
-        self._producer = None  # it may be one that has lost its brokers for ever
-        raise HardFailure(
-            f"a dead letter cannot be written to {topic}: {problem}",
-            remedy="check that the topic exists, may be written, and takes records of this size",
-        )
+
+    async def _produce(self, topic: str, record: Record) -> IsthmusError | str | None:
+        producer = await self._open()
+        # The topic has the say on what is too large, not the client.
+        batch = producer.new_batch()
+        batch.append(record, int(time.time() * 1000))
+        partition = zlib.crc32(record.key or b"") % await producer.partitions(topic)
+        return await producer.write(batch, topic, partition)
+
+    async def _open(self) -> ResilientProducer:
+        """The producer, which is made for the first dead letter: most bridges have none."""
+        async with self._opening:
+            if self._producer is None:
+                producer = ResilientProducer(self._kafka)
+                await producer.open()
+                self._producer = producer
+            return self._producer
 
 
 def _record(message: Message) -> Record:

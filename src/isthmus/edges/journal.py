@@ -33,6 +33,11 @@ class EdgeJournal:
         """Connect. Raises `HardFailure` when the journal is not there, or may not be written."""
         return cls(await BatchWriter.open(kafka, journal), as_json=as_json)
 
+    @property
+    def max_message_bytes(self) -> int | None:
+        """How large a batch the journal takes, if that is known."""
+        return self._writer.max_message_bytes
+
     def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
         """As the contract says, with what ``json`` needs added to an entry that does not have it."""
         try:

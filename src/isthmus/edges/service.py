@@ -15,11 +15,12 @@ from isthmus.config import Settings
 from isthmus.edges.assembly import Assembly
 from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import HardFailure, IsthmusError
+from isthmus.extras import missing_extra
 from isthmus.kafka.options import Kafka
 from isthmus.telemetry.parts import PartReport
 
 READY_S = 10.0
-"""How long a start waits for other systems. One that is away is waited for behind the scenes."""
+"""How long a start waits for other systems. One that is unavailable is waited for behind the scenes."""
 STOP_S = 60.0
 
 
@@ -48,6 +49,8 @@ class EdgeService:
         """Raises `HardFailure` once an edge has failed."""
         if isinstance(self._failure, IsthmusError):
             raise self._failure
+        if (failure := missing_extra(self._failure)) is not None:
+            raise failure from self._failure
         if self._failure is not None:
             raise HardFailure(
                 f"an edge ended with {type(self._failure).__name__}: {self._failure}",
@@ -94,7 +97,11 @@ class EdgeService:
         loop = asyncio.get_running_loop()
         settings = self._settings
         journal = await EdgeJournal.open(self._kafka, settings.journal, as_json=settings.uses_json)
-        self._assembly = Assembly(settings, self._kafka, journal)
+        try:
+            self._assembly = Assembly(settings, self._kafka, journal)
+        except BaseException:
+            await journal.close()
+            raise
         self._stop, self._loop = stop, loop
         if self._stopping:
             stop.set()

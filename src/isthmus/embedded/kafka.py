@@ -40,6 +40,7 @@ from isthmus.embedded.class_archive import ClassArchive
 from isthmus.embedded.guarded import Guarded
 from isthmus.embedded.java import java_command
 from isthmus.errors import HardFailure
+from isthmus.kafka.options import Kafka
 
 MAX_MESSAGE_BYTES = 16 * 2**20
 _ROOM_BYTES = 2**20  # for what goes with a message of the maximum size: key, headers, the batch around it
@@ -218,15 +219,16 @@ def _wait_until_it_answers(server: Guarded, address: str) -> str | None:
     gets an early refusal, upon which its library waits 3 s.
     """
     from confluent_kafka import KafkaException  # here: those who only look for a broker do without it
-    from confluent_kafka.admin import AdminClient
+
+    from isthmus.kafka.blocking import admin_client
 
     deadline = time.monotonic() + _START_TIMEOUT_S
-    admin: AdminClient | None = None
+    admin = None
     while time.monotonic() < deadline:
         if server.exit_code is not None:
             return f"ended with exit code {server.exit_code}"
         if admin is None and answers(address):  # not earlier: it would complain on stderr
-            admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
+            admin = admin_client(Kafka(address))
         if admin is not None:
             try:
                 admin.describe_consumer_groups(["isthmus"], request_timeout=5.0)["isthmus"].result()

@@ -21,9 +21,10 @@ from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure, OversizeFailure
 from isthmus.journal import OnDone
 from isthmus.journal.layout import Record
-from isthmus.journal.topic import find_journal
+from isthmus.journal.topic import JournalTopic, journal_topic
+from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.options import BATCH_BYTES, Kafka, largest_batch_bytes
-from isthmus.kafka.producer import Batch, ResilientProducer
+from isthmus.kafka.producer import Batch, Patience, ResilientProducer
 
 log = logging.getLogger(__name__)
 
@@ -36,21 +37,30 @@ CLOSE_S = 30.0
 class BatchWriter:
     """Puts records into the journal. To be opened, used and closed on one event loop."""
 
-    def __init__(self, kafka: Kafka, journal: JournalSettings) -> None:
-        self._topic = journal.topic
-        self._partitions, max_message_bytes = find_journal(kafka, journal)
-        max_bytes = largest_batch_bytes(max_message_bytes)
-        self._producer = ResilientProducer(kafka, journal.topic, min(BATCH_BYTES, max_bytes))
+    def __init__(self, producer: ResilientProducer, name: str, topic: JournalTopic) -> None:
+        """For a journal of that name, by a producer that is open, and is closed with this."""
+        self.max_message_bytes = topic.max_message_bytes
+        """How large a batch the journal takes, if that is known."""
+        self._topic = name
+        self._partitions = topic.partitions
+        self._producer = producer
+        max_bytes = largest_batch_bytes(topic.max_message_bytes)
         partitions = range(self._partitions.session_partitions)
-        self._lanes = [_Lane(self._producer, journal.topic, number, max_bytes) for number in partitions]
+        self._lanes = [_Lane(producer, name, number, max_bytes) for number in partitions]
         self._closed = False
 
     @classmethod
-    async def open(cls, kafka: Kafka, journal: JournalSettings) -> Self:
+    async def open(cls, kafka: Kafka, journal: JournalSettings, *, patience: Patience | None = None) -> Self:
         """Connect. Raises `HardFailure` when the journal is not there, or may not be written."""
-        writer = await asyncio.to_thread(cls, kafka, journal)
-        await writer._producer.open()
-        return writer
+        admin = KafkaAdmin(kafka)
+        try:
+            topic = journal_topic(journal, await admin.describe(journal.topic))
+        finally:
+            await admin.close()
+        max_bytes = min(BATCH_BYTES, largest_batch_bytes(topic.max_message_bytes))
+        producer = ResilientProducer(kafka, max_batch_bytes=max_bytes, patience=patience)
+        await producer.open()
+        return cls(producer, journal.topic, topic)
 
     def add(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
         """Write a record; those of one session are in the journal in the order in which they were added.
@@ -104,10 +114,10 @@ class _Lane:
         if batch is None or not batch.append(record, now_ms):
             fresh = self._producer.new_batch()
             fresh.append(record, now_ms)
-            if fresh.builder.size() > self._max_bytes:
+            if fresh.size > self._max_bytes:
                 failure = OversizeFailure(
                     f"the message is too large for the journal {self._topic}",
-                    size=fresh.builder.size(),
+                    size=fresh.size,
                     limit=self._max_bytes,
                 )
                 asyncio.get_running_loop().call_soon(on_done, failure)
@@ -147,7 +157,7 @@ class _Lane:
                 self._batch, self._waiting = None, []
             else:
                 break
-            failure = await self._producer.write(batch, self._partition)
+            failure = await self._producer.write(batch, self._topic, self._partition)
             self.unfinished -= len(waiting)
             for on_done in waiting:
                 try:

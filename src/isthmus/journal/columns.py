@@ -71,7 +71,7 @@ class MessageColumns:
         return F.when(self._journaled, journal).otherwise(other) if self._other_topics else journal
 
     def _index(self, name: str) -> Column:
-        return F.get("headers", F.lit(layout.INDEX.index(name)))
+        return F.get("headers", F.lit(layout.position(name)))
 
     @property
     def _op(self) -> Column:
@@ -88,7 +88,7 @@ class MessageColumns:
 
     @property
     def _pieces(self) -> Column:
-        """A body that lies in several places; null for any other, and when one is not inside the value."""
+        """A body of several spans; null for any other, and when one is not inside the value."""
         body = self._index(layout.BODY)["value"].cast("string")
         spans = F.split(F.substring_index(body, ":", -1), ",")
         joined = F.aggregate(spans, F.lit(b""), lambda done, span: F.concat(done, _cut(span)))
@@ -104,8 +104,8 @@ class MessageColumns:
         return self._by_origin(F.col("value").isNull() & F.col("headers").isNull(), F.lit(False))
 
     def _raw_header(self, kafka_name: str) -> Column:
-        place = F.array_position("names", kafka_name)
-        return F.get("lookup", place.cast("int") - 1)["value"]
+        position = F.array_position("names", kafka_name)  # which counts from 1
+        return F.get("lookup", position.cast("int") - 1)["value"]
 
     def header(self, name: str) -> Column:
         """The text of a header by its canonical name; null where the message has none."""
@@ -202,11 +202,10 @@ class MessageColumns:
     @property
     def own_headers(self) -> Column:
         """The headers to carry on: all that the sender set, none of the journal's own."""
-        first = len(layout.INDEX)
-        start = F.lit(first + len(layout.CONVERSION))
-        for place in reversed(range(first, first + len(layout.CONVERSION))):
-            name = F.get("headers", F.lit(place))["key"]
-            start = F.when(F.coalesce(name.isin(*layout.CONVERSION), F.lit(False)), start).otherwise(place)
+        start = F.lit(layout.CONVERSION_POSITIONS.stop)
+        for position in reversed(layout.CONVERSION_POSITIONS):
+            name = F.get("headers", F.lit(position))["key"]
+            start = F.when(F.coalesce(name.isin(*layout.CONVERSION), F.lit(False)), start).otherwise(position)
         journal = F.slice("headers", start + 1, F.greatest(F.size("headers"), F.lit(0)))
         return F.coalesce(self._by_origin(journal, F.col("foreign_headers")), no_headers())
 

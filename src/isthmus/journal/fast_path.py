@@ -1,13 +1,13 @@
 """From the bytes of an AMQP message straight to its journal record. Compiled with mypyc where there is a C
 compiler.
 
-The long way is `isthmus.codecs.jms.to_message` and `isthmus.journal.layout.encode`: it makes a `Message` with
-a dictionary of headers, of which it then makes Kafka's. That is for everything. The short way is for what
-nearly every message of a JMS client is, in a quarter of the time: text or bytes, with ids and addresses that
-are strings and properties of any type. What comes out is the same record, header for header.
+The general path is `isthmus.codecs.jms.to_message` and `isthmus.journal.layout.encode`: it makes a `Message`
+with a dictionary of headers, of which it then makes Kafka's. That is for everything. The fast path is for
+what nearly every message of a JMS client is, in a quarter of the time: text or bytes, with ids and addresses
+that are strings and properties of any type. What comes out is the same record, header for header.
 
-What the short way is not for, it says so, by None: rare fields, foreign annotations, names of the bridge's
-own, a body that is neither text nor bytes, and all that is wrong with a message. The long way finds out.
+What the fast path is not for, it says so, by None: rare fields, foreign annotations, names of the bridge's
+own, a body that is neither text nor bytes, and all that is wrong with a message. The general path finds out.
 
 Header and annotations come first in a message, and a producer's are the same bytes in all of its messages, so
 what they mean is kept from one message to the next.
@@ -28,16 +28,17 @@ from isthmus.journal import layout
 from isthmus.journal.layout import (
     ADDRESS,
     BODY,
+    BODY_POSITION,
     HEADER_PREFIX,
     OP,
     PROTOCOL,
-    SEPARATOR,
-    SEQUENCE,
     SESSION,
-    TRANSACTION,
+    KafkaHeader,
     Op,
     Record,
     encode_headers,
+    in_transaction,
+    index_headers,
     is_reserved,
     type_entry,
 )
@@ -46,11 +47,9 @@ from isthmus.message import BodyKind, Header, HeaderType
 if TYPE_CHECKING:
     from mypy_extensions import i64  # a machine word in the compiled form; never imported
 
-KafkaHeader = tuple[str, bytes | None]
-
 _ADD: Final[KafkaHeader] = (OP, Op.ADD.encode())
-_ADD_TX: Final[KafkaHeader] = (OP, Op.ADD_TX.encode())
 _AMQP: Final[KafkaHeader] = (PROTOCOL, b"amqp")
+_NO_BODY: Final[KafkaHeader] = (BODY, None)
 _MESSAGE_ID: Final = "jms.MessageId"
 _CORRELATION_ID: Final = "jms.CorrelationId"
 _USER_ID: Final = "jms.JMSXUserID"
@@ -63,7 +62,7 @@ _EXPIRATION_TYPE: Final = type_entry("Expiration", HeaderType.LONG)
 _ALWAYS: Final = 4
 """How many headers every message has, whatever it says: the first ones of `standard_headers`."""
 _FIELDS: Final = bytes.fromhex("a1 a0 a1 a1 a1 a1 a3 40 83 83 a1 40 40")
-"""The fields of the properties, by their place: the constructor that they have, or null for a rare field."""
+"""The fields of the properties, in order: the constructor that they have, or null for a rare field."""
 _LATER_FIELDS: Final = [(4, "jms.ReplyTo"), (3, "jms.Type"), (10, "jms.JMSXGroupID")]
 """Those that become a header as they are, behind what annotations say."""
 
@@ -119,13 +118,7 @@ class EncodedEntry:
 
     def record_in(self, transaction: str, session: str, sequence: int) -> Record:
         """Its record as an ADD_TX."""
-        key, value, headers = self._record
-        place = str(sequence)
-        own = list(headers)
-        own[0] = _ADD_TX
-        own[3] = (SESSION, session.encode())
-        own[5:5] = [(TRANSACTION, transaction.encode()), (SEQUENCE, place.encode())]
-        return Record((key or b"") + f"{SEPARATOR}{transaction}/{place}".encode(), value, own)
+        return in_transaction(self._record, transaction, session, sequence)
 
 
 class FastPath:
@@ -136,7 +129,7 @@ class FastPath:
         self._session: KafkaHeader = (SESSION, session.encode())
 
     def read(self, data: bytes) -> EncodedEntry | None:
-        """The message of these bytes; None if only the long way can tell what it is."""
+        """The message of these bytes; None if only the general path can tell what it is."""
         try:
             return self._read(data)
         except (IndexError, UnicodeDecodeError, IsthmusError):
@@ -161,7 +154,7 @@ class FastPath:
         if id is None or not to or id[:3] != b"ID:" or id[:8] == b"ID:AMQP_" or b"\0" in id:
             return None
         address, address_header, destination = _address(to)
-        headers: list[KafkaHeader] = [_ADD, address_header, _AMQP, self._session, _ADD]
+        headers = index_headers(_ADD, address_header, _AMQP, self._session, _NO_BODY)
         types = beginning.first_types
         headers += beginning.first
         headers.append((_MESSAGE_ID, id))
@@ -185,8 +178,8 @@ class FastPath:
         if beginning.then:
             headers += beginning.then
             types += beginning.then_types
-        for place, name in _LATER_FIELDS:
-            value = fields[place]
+        for number, name in _LATER_FIELDS:
+            value = fields[number]
             if value is not None:
                 headers.append((name, value))
         headers.append(destination)
@@ -202,7 +195,7 @@ class FastPath:
         body = _body(data, pos, beginning.kind, fields[6])
         if body is None:
             return None
-        headers[4] = (BODY, body.encode())
+        headers[BODY_POSITION] = (BODY, body.encode())
         if types:
             headers.append((layout.TYPES, types.encode()))
         return EncodedEntry(address, cast(Record, _make(Record, (id, data, headers))))
@@ -259,15 +252,15 @@ def _strings(reader: Reader) -> list[bytes | None] | None:
     if count > len(_FIELDS):
         return None
     pos = reader.pos
-    for place in range(count):
+    for number in range(count):
         code: i64 = buf[pos]
         if code == 0x40:
             pos += 1
             continue
-        if code != _FIELDS[place]:
+        if code != _FIELDS[number]:
             return None
         if code == 0x83:
-            fields[place] = _number(buf, pos + 1, 8)
+            fields[number] = _number(buf, pos + 1, 8)
             pos += 9
             continue
         start = pos + 2
@@ -275,7 +268,7 @@ def _strings(reader: Reader) -> list[bytes | None] | None:
         text = buf[start:pos]
         if not text.isascii():
             text.decode()
-        fields[place] = text
+        fields[number] = text
     reader.pos = pos
     reader.close(outer)
     return fields

@@ -10,16 +10,18 @@ headers 0 to 4              the index, always all five, always in this order:
 ``isthmus.address``         where the message was sent
 ``isthmus.protocol``        over what
 ``isthmus.session``         who produced it
-``isthmus.body``            kind and place of the body: ``text``, ``text:12+340``, ``bytes:12+40,60+8``
-then, in a transaction      ``isthmus.tx`` and ``isthmus.seq``: which one, and the place in it
+``isthmus.body``            kind and spans of the body: ``text``, ``text:12+340``, ``bytes:12+40,60+8``
+then, in a transaction      ``isthmus.tx`` and ``isthmus.seq``: which one, and the sequence in it
 then, for converters        those of `CONVERSION` that apply, in that order
 then ``jms.<name>``         the message's headers as text, in their order
 last ``jms.types``          ``name=type;`` for each header that is not a string
 ==========================  ==================================================================
 
-The index has fixed places so that Spark reads it by position: that halves the cost of routing a record,
+The index has fixed positions so that Spark reads it by them: that halves the cost of routing a record,
 compared with finding each header by its name. Most plain records (those that the router takes) have nothing
-between the index and the message's own headers.
+between the index and the message's own headers. No other module knows a position: those who need one have it
+from `position`, `CONVERSION_POSITIONS` and `own_headers`, or have their headers put in order by
+`index_headers` and `in_transaction`.
 """
 
 from __future__ import annotations
@@ -57,7 +59,7 @@ PROTOCOL = "isthmus.protocol"
 SESSION = "isthmus.session"
 BODY = "isthmus.body"
 INDEX = (OP, ADDRESS, PROTOCOL, SESSION, BODY)
-"""The headers with a fixed place, in that order."""
+"""The headers with a fixed position, in that order."""
 
 SEPARATOR = "\0"
 """In a key, what stands between a message's id and the rest. No id has it: see `key_of`."""
@@ -94,13 +96,18 @@ CLIENT = "isthmus.client"
 ERROR_CODE = "isthmus.error.code"
 ERROR_MESSAGE = "isthmus.error.message"
 ERROR_ROUTE = "isthmus.error.route"
-"""What a dead letter says of itself; its `STABLE_ID` is the place in the journal."""
+"""What a dead letter says of itself; its `STABLE_ID` is the position in the journal."""
 
-KafkaHeaders = Sequence[tuple[str, bytes | None]]
+BODY_POSITION: Final = INDEX.index(BODY)
+CONVERSION_POSITIONS: Final = range(len(INDEX), len(INDEX) + len(CONVERSION))
+"""Where a plain record may have headers of `CONVERSION`, without a gap."""
+
+KafkaHeader = tuple[str, bytes | None]
+KafkaHeaders = Sequence[KafkaHeader]
 
 
 class Record(NamedTuple):
-    """A Kafka record without its place."""
+    """A Kafka record, wherever it lies."""
 
     key: bytes | None
     value: bytes | None
@@ -119,7 +126,7 @@ class Entry(NamedTuple):
 
 
 def stable_id(topic: str, partition: int, offset: int) -> str:
-    """The id that every record published from this place carries, however often it is published."""
+    """The id that every record published from this one carries, however often it is published."""
     return f"{topic}:{partition}:{offset}"
 
 
@@ -129,16 +136,47 @@ def is_reserved(name: str) -> bool:
     return lowered.startswith((RESERVED_PREFIX, "jmsbridge.")) or lowered == TYPES
 
 
+def position(name: str) -> int:
+    """Where a header of the index stands, or one that says which transaction a record is in."""
+    return _POSITIONS[name]
+
+
+_POSITIONS: Final = {name: number for number, name in enumerate((*INDEX, TRANSACTION, SEQUENCE))}
+
+
+def index_headers(
+    op: KafkaHeader, address: KafkaHeader, protocol: KafkaHeader, session: KafkaHeader, body: KafkaHeader
+) -> list[KafkaHeader]:
+    """The index, in its order. A body that is not known yet is put at `BODY_POSITION` later."""
+    return [op, address, protocol, session, body]
+
+
+def in_transaction(record: Record, transaction: str, session: str, sequence: int) -> Record:
+    """The ADD_TX of a message by the record of its ADD, which must have an id for its key."""
+    headers = list(record.headers)
+    headers[_POSITIONS[OP]] = _ADD_TX
+    headers[_POSITIONS[SESSION]] = (SESSION, session.encode())
+    headers[_POSITIONS[TRANSACTION] : _POSITIONS[TRANSACTION]] = [
+        (TRANSACTION, transaction.encode()),
+        (SEQUENCE, str(sequence).encode()),
+    ]
+    key = (record.key or b"") + f"{SEPARATOR}{transaction}/{sequence}".encode()
+    return Record(key, record.value, headers)
+
+
+_ADD_TX: Final[KafkaHeader] = (OP, Op.ADD_TX.encode())
+
+
 def encode(entry: Entry) -> Record:
     """The journal record of an entry. Raises `EncodeError` for text that UTF-8 cannot carry."""
     message, op = entry.message, entry.op
-    headers: list[tuple[str, bytes | None]] = [
+    headers = index_headers(
         (OP, op.encode()),
         (ADDRESS, _utf8(message.address)),
         (PROTOCOL, _utf8(message.protocol)),
         (SESSION, _utf8(message.session)),
         (BODY, encode_body(message.body).encode()),
-    ]
+    )
     if op not in PLAIN:
         headers.append((TRANSACTION, _utf8(entry.transaction or "")))
         headers.append((SEQUENCE, _utf8(str(entry.sequence or 0))))
@@ -171,7 +209,7 @@ def op_of(record: Record) -> Op:
     """What a journal record does. Raises `DecodeError` for a record that is not laid out as one."""
     if tuple(name for name, _ in record.headers[: len(INDEX)]) != INDEX:
         raise DecodeError(f"a journal record begins with the headers {', '.join(INDEX)}")
-    op = _text(record.headers[0][1])
+    op = _text(record.headers[_POSITIONS[OP]][1])
     if op not in Op.__members__:
         raise DecodeError(f"unknown {OP}: {op}")
     return Op(op)
@@ -181,17 +219,19 @@ def decode(record: Record) -> Entry:
     """The entry of a journal record. Raises `DecodeError` for a record that is not laid out as one."""
     op = op_of(record)
     _, address, protocol, session, body = (_text(value) for _, value in record.headers[: len(INDEX)])
-    rest = record.headers[len(INDEX) :]
     transaction: str | None = None
     sequence: int | None = None
+    start = len(INDEX)
     if op not in PLAIN:
-        if tuple(name for name, _ in rest[:2]) != (TRANSACTION, SEQUENCE):
+        stated = record.headers[start : start + 2]
+        if tuple(name for name, _ in stated) != (TRANSACTION, SEQUENCE):
             raise DecodeError(f"{op} without {TRANSACTION} and {SEQUENCE}")
-        transaction, place = (_text(value) for _, value in rest[:2])
-        if not re.fullmatch("[0-9]{1,18}", place):
-            raise DecodeError(f"{SEQUENCE} is not a number that can be a place: {place[:20]}")
-        sequence, rest = int(place), rest[2:]
-    own = own_headers(rest)
+        transaction, number = (_text(value) for _, value in stated)
+        if not re.fullmatch("[0-9]{1,18}", number):
+            raise DecodeError(f"{SEQUENCE} is not a number that can be a sequence: {number[:20]}")
+        sequence = int(number)
+        start += 2
+    own = own_headers(record.headers, start)
     message = Message(
         id=_text(record.key).partition(SEPARATOR)[0],
         address=address,
@@ -201,18 +241,17 @@ def decode(record: Record) -> Entry:
         headers=decode_headers(own),
         session=session,
     )
-    conversion = [header for header in rest if header[0] in CONVERSION]
+    conversion = [header for header in record.headers[start:] if header[0] in CONVERSION]
     return Entry(op, message, transaction, sequence, conversion)
 
 
-def own_headers(headers: KafkaHeaders) -> KafkaHeaders:
-    """What is left of the headers behind the index without those of `CONVERSION` that they begin with."""
-    place = 0
-    for name, _ in headers[: len(CONVERSION)]:
+def own_headers(headers: KafkaHeaders, start: int = len(INDEX)) -> KafkaHeaders:
+    """What the sender set: the headers from ``start`` on, without those of `CONVERSION` that come first."""
+    for name, _ in headers[start : start + len(CONVERSION)]:
         if name not in CONVERSION:
             break
-        place += 1
-    return headers[place:]
+        start += 1
+    return headers[start:]
 
 
 def encode_headers(headers: Mapping[str, Header]) -> list[tuple[str, bytes | None]]:

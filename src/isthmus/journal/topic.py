@@ -4,28 +4,26 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from isthmus.config.judgement.check import TopicFacts
 from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure
 from isthmus.journal.partitions import JournalPartitions
-from isthmus.kafka.blocking import describe
-from isthmus.kafka.options import Kafka
 
 
 class JournalTopic(NamedTuple):
     """A journal that may be written."""
 
-    places: JournalPartitions
+    partitions: JournalPartitions
     max_message_bytes: int | None
     """How large a batch it takes, if that is known."""
 
 
-def find_journal(kafka: Kafka, journal: JournalSettings) -> JournalTopic:
-    """Look for the journal. Raises `HardFailure` when it is not there, or may not be written."""
-    facts = describe(kafka, [journal.topic]).get(journal.topic)
+def journal_topic(journal: JournalSettings, facts: TopicFacts | None) -> JournalTopic:
+    """The journal, by what Kafka says. Raises `HardFailure` if it is not there, or may not be written."""
     if facts is None or not facts.writable:
         raise HardFailure(
             f"the journal {journal.topic} {'may not be written' if facts else 'does not exist'}",
             remedy="start the bridge once: it makes its journal; or check journal.topic",
         )
-    places = JournalPartitions.of(journal.topic, facts.partitions, journal.ledger_partitions)
-    return JournalTopic(places, facts.max_message_bytes)
+    partitions = JournalPartitions.of(journal.topic, facts.partitions, journal.ledger_partitions)
+    return JournalTopic(partitions, facts.max_message_bytes)

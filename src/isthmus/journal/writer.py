@@ -14,15 +14,15 @@ from threading import Thread
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import Message as Delivered
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry
-from isthmus.journal.topic import find_journal
-from isthmus.kafka.blocking import QUIET, batch_options
+from isthmus.journal.topic import journal_topic
+from isthmus.kafka.blocking import batch_options, describe, producer
 from isthmus.kafka.options import Kafka
 
 _LOOK_S = 0.1
@@ -46,14 +46,16 @@ class JournalWriter:
 
     def __init__(self, kafka: Kafka, journal: JournalSettings) -> None:
         self._topic = journal.topic
-        self._places, max_message_bytes = find_journal(kafka, journal)
-        options = {
-            **kafka.python_options(),
-            "enable.idempotence": True,  # includes acks=all
-            "linger.ms": 1,
-            **batch_options(max_message_bytes),
-        }
-        self._producer = Producer(options, logger=QUIET)
+        facts = describe(kafka, [journal.topic]).get(journal.topic)
+        self._partitions, max_message_bytes = journal_topic(journal, facts)
+        self._producer = producer(
+            kafka,
+            {
+                "enable.idempotence": True,  # includes acks=all
+                "linger.ms": 1,
+                **batch_options(max_message_bytes),
+            },
+        )
         self._open = True
         self._polling = Thread(target=self._poll, name="journal-writer", daemon=True)
         self._polling.start()
@@ -109,7 +111,7 @@ class JournalWriter:
                 key=record.key,
                 value=record.value,
                 headers=list(record.headers),
-                partition=self._places.of_session(session),
+                partition=self._partitions.of_session(session),
                 on_delivery=delivered,
             )
         except BufferError:

@@ -266,5 +266,5 @@ class KafkaAdmin:
             )
         return HardFailure(
             f"Kafka at {self._servers!r} refuses: {reason(error)}",
-            remedy="check what the bridge's user may do",
+            remedy="check the kafka.* security options, and what the bridge's user may do",
         )

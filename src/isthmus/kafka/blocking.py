@@ -1,20 +1,18 @@
-"""Kafka as seen from Python: one description of how to reach it, for all clients, and what its topics are.
+"""Kafka for those who have no event loop: the command line, the pipeline's driver and its Spark tasks.
 
-Options are written as Java's clients know them, since Spark's Kafka connector takes them as they are. The
-Python client is another library with other names for TLS and passwords: `Kafka.python_options` translates.
+The only home of confluent_kafka, whose clients work on threads of their own and know transactions. Everything
+with an event loop uses `isthmus.kafka.client` and what is built on that.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from concurrent.futures import wait
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any
 
-import msgspec
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -22,7 +20,7 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Message,
-    ShareConsumer,
+    Producer,
     TopicCollection,
     TopicPartition,
 )
@@ -41,21 +39,8 @@ from isthmus.config.model.settings import KafkaSettings
 from isthmus.errors import ConfigError, HardFailure, Outage
 from isthmus.kafka.options import BATCH_BYTES, Kafka, largest_batch_bytes
 
-T = TypeVar("T")
-
 REQUEST_TIMEOUT_S = 10
 """How long one question to Kafka may take. Its own default is a minute: too long for a person to wait."""
-
-RECOVERING: Final = {
-    "socket.timeout.ms": 10_000,
-    "session.timeout.ms": 10_000,
-    "topic.metadata.refresh.interval.ms": 10_000,
-}
-"""For members of groups: how long they wait for an answer that was lost with a broker, are missed when they
-are gone, and believe what a broker that has just started said of a topic. Kafka's own are 45 s to 5 min."""
-
-LOOK_S: Final = 5
-"""How often a client is asked which brokers it knows."""
 
 QUIET = logging.getLogger("isthmus.kafka.blocking.client")
 """What clients log: each failed attempt to connect, among others. What matters comes as an exception."""
@@ -70,6 +55,17 @@ def admin_client(kafka: Kafka) -> AdminClient:
         raise ConfigError(f"kafka.*: {error.args[0].str()}") from None
 
 
+def producer(kafka: Kafka, options: Mapping[str, Any]) -> Producer:
+    """A producer with these options. Kafka's client for C may lose its brokers for good: replace it then."""
+    return Producer({**kafka.python_options(), **options}, logger=QUIET)
+
+
+def consumer(kafka: Kafka, options: Mapping[str, Any]) -> Consumer:
+    """A consumer of committed records with these options, which commits nothing by itself."""
+    own = {"enable.auto.commit": False, "isolation.level": "read_committed"}
+    return Consumer({**kafka.python_options(), **own, **options}, logger=QUIET)
+
+
 def answers(kafka: Kafka) -> bool:
     """Whether a broker answers within a short time."""
     try:
@@ -77,78 +73,6 @@ def answers(kafka: Kafka) -> bool:
     except KafkaException:
         return False
     return True
-
-
-class LastingAdmin:
-    """A client for topics and groups that lives as long as its owner, from any thread.
-
-    One client at a time: one that ends with an answer under way can be collected on its own thread, and then
-    ends the process. One that no longer reaches Kafka may never do so again, as `BrokersLost` says: another
-    takes its place, and is asked the next time.
-    """
-
-    def __init__(self, kafka: Kafka) -> None:
-        self._kafka = kafka
-        self._lock = threading.Lock()
-        self._client = admin_client(kafka)
-
-    def ask(self, question: Callable[[AdminClient], T]) -> T:
-        """What the client answers. Raises `KafkaException` like that."""
-        client = self._client
-        try:
-            return question(client)
-        except KafkaException as error:
-            if error.args[0].code() in _UNREACHABLE:
-                with self._lock:
-                    if self._client is client:
-                        self._client = admin_client(self._kafka)
-                        abandon(client)
-            raise
-
-
-_UNREACHABLE = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
-
-
-class BrokersLost(KafkaException):
-    """A client knows no broker any more, and never will again: only another client finds Kafka.
-
-    Kafka's client for C forgets a broker that Kafka does not name. One that is about to stop names nobody,
-    itself included, and if the connection ends in that moment there is nobody left to ask.
-    """
-
-
-class _Broker(msgspec.Struct):
-    source: str
-
-
-class _Statistics(msgspec.Struct):
-    brokers: dict[str, _Broker]
-
-
-_statistics_decoder = msgspec.json.Decoder(_Statistics)
-
-
-def watching_brokers() -> dict[str, Any]:
-    """Options for one client that is to last: `BrokersLost` comes out of its ``poll`` if it is useless."""
-    looks_without = 0
-
-    def look(statistics: str) -> None:
-        nonlocal looks_without
-        known = _statistics_decoder.decode(statistics).brokers.values()
-        looks_without = (
-            0 if any(each.source in ("configured", "learned") for each in known) else looks_without + 1
-        )
-        if looks_without > 1:  # once may be while it finds new ones
-            raise BrokersLost(KafkaError(KafkaError._ALL_BROKERS_DOWN, "the client has lost its brokers"))
-
-    return {"statistics.interval.ms": LOOK_S * 1000, "stats_cb": look}
-
-
-def abandon(client: AdminClient | Consumer | ShareConsumer) -> None:
-    """Let go of a client that has lost its brokers: to close it, or to delete it, may take for ever."""
-    letting_go = threading.Timer(60, [client].clear)  # by then nobody else holds it
-    letting_go.daemon = True
-    letting_go.start()
 
 
 def probe(settings: KafkaSettings) -> TopicProbe:
@@ -264,20 +188,20 @@ def batch_options(limit: int | None) -> dict[str, Any]:
 
 
 def count_records(kafka: Kafka, topics: Collection[str]) -> dict[str, int]:
-    """How many places each topic has used: a little more than its records, where some were compacted away.
+    """How many offsets each topic has used: a few more than its records, where some were compacted away.
 
     Empty when Kafka does not answer in time: for those who look, not for those who decide.
     """
     admin = admin_client(kafka)
     try:
         known = admin.list_topics(timeout=2).topics
-        places = [
+        partitions = [
             TopicPartition(topic, partition)
             for topic in topics
             if topic in known
             for partition in known[topic].partitions
         ]
-        ends = admin.list_offsets({place: OffsetSpec.latest() for place in places}, request_timeout=2)
+        ends = admin.list_offsets({each: OffsetSpec.latest() for each in partitions}, request_timeout=2)
         counts = dict.fromkeys(topics, 0)
         for place, future in ends.items():
             counts[place.topic] += future.result().offset
@@ -293,21 +217,18 @@ def read_topic(
 
     Only committed ones, each partition in its order. Raises `HardFailure` when the topic cannot be read.
     """
-    consumer = Consumer(
+    reader = consumer(
+        kafka,
         {
-            **kafka.python_options(),
             "group.id": "isthmus-reader",  # Kafka wants one; nothing is ever committed under it
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 500 if follow else 10,  # how long a broker waits before it says: the end
         },
-        logger=QUIET,
     )
     try:
-        yield from _records(consumer, kafka, topic, from_beginning=from_beginning, follow=follow)
+        yield from _records(reader, kafka, topic, from_beginning=from_beginning, follow=follow)
     finally:
-        consumer.close()
+        reader.close()
 
 
 def _records(

@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError
 
-from isthmus.kafka.blocking import QUIET, BrokersLost, create_topics, watching_brokers
+from isthmus.kafka.blocking import create_topics, producer
 from isthmus.kafka.options import Kafka
 
 LONGEST_TICK_S, SHORTEST_TICK_S = 15.0, 0.5
@@ -35,21 +35,23 @@ class Clock:
     ) -> None:
         """``timeout_ms`` is after how long transactions are rolled back."""
         self._every_s = min(max(timeout_ms / 1000 / TICKS_A_TIMEOUT, SHORTEST_TICK_S), LONGEST_TICK_S)
-        self._options = {**kafka.python_options(), "message.timeout.ms": round(LONGEST_TICK_S * 1000)}
-        self._producer = self._connect()
+        self._kafka = kafka
         self._topic = topic
         self._now = now
         self._due = now()
+        self._missed = True
+        """Whether Kafka did not get a tick. Its client may have lost its brokers for good: it is replaced."""
 
     def poll(self) -> None:
         """Tick, if it is time."""
-        try:
-            self._producer.poll(0)
-        except BrokersLost:
-            self._producer = self._connect()
+        if self._missed:
+            self._missed = False
+            options = {"message.timeout.ms": round(LONGEST_TICK_S * 1000)}
+            self._producer = producer(self._kafka, options)
+        self._producer.poll(0)
         if self._now() >= self._due:
             self._due = self._now() + self._every_s
-            self._producer.produce(self._topic, value=b"tick")
+            self._producer.produce(self._topic, value=b"tick", on_delivery=self._told)
 
-    def _connect(self) -> Producer:
-        return Producer({**self._options, **watching_brokers()}, logger=QUIET)
+    def _told(self, error: KafkaError | None, _: object) -> None:
+        self._missed = error is not None

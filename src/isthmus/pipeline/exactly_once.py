@@ -24,6 +24,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import Record
+from isthmus.kafka import blocking
 from isthmus.kafka.blocking import QUIET, batch_options, create_topics, describe
 from isthmus.kafka.options import Kafka
 
@@ -173,7 +174,7 @@ def _begin(kafka: Kafka, task: Task, batch: int, first: Placed) -> _Writer | Non
 
 def _new_writer(kafka: Kafka, task: Task, topic: str) -> _Writer:
     options = {**_options(kafka, topic), **_TRANSACTIONAL, "transactional.id": task.transactional_id}
-    producer = Producer(options, logger=QUIET)
+    producer = blocking.producer(kafka, options)
     # While it still connects, Kafka's client would look for its coordinator in vain, and half a second later
     # again.
     producer.list_topics(task.markers, timeout=TIMEOUT_S)
@@ -196,16 +197,13 @@ def _open(producer: Producer, task: Task, batch: int, first: Placed) -> None:
 
 def _last_batch(kafka: Kafka, task: Task) -> int:
     """The batch of the task's last marker; -1 if there is none."""
-    consumer = Consumer(
+    consumer = blocking.consumer(
+        kafka,
         {
-            **kafka.python_options(),
             "group.id": "isthmus-markers",  # Kafka wants one; nothing is ever committed under it
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "fetch.wait.max.ms": 10,
         },
-        logger=QUIET,
     )
     try:
         place = TopicPartition(task.markers, task.number)
@@ -277,7 +275,7 @@ def _retried(call: Callable[[float], None]) -> None:
 
 def _plain_producer(kafka: Kafka, topic: str) -> Producer:
     if (kafka.servers, topic) not in _plain:
-        _plain[kafka.servers, topic] = Producer(_options(kafka, topic), logger=QUIET)
+        _plain[kafka.servers, topic] = blocking.producer(kafka, _options(kafka, topic))
     return _plain[kafka.servers, topic]
 
 
@@ -285,7 +283,6 @@ def _options(kafka: Kafka, topic: str) -> dict[str, Any]:
     """Of a producer that writes to this topic, but for a few small records."""
     facts = describe(kafka, [topic]).get(topic)
     return {
-        **kafka.python_options(),
         **_PRODUCER,
         **batch_options(facts.max_message_bytes if facts else None),
     }

@@ -181,20 +181,19 @@ def decide(rows: DataFrame, plan: LedgerPlan, time_mode: str) -> DataFrame:
 def concerning(rows: DataFrame) -> DataFrame:
     """What the ledger needs to know, of the records that it needs to know of."""
 
-    def index(place: int) -> Column:
-        return F.get("headers", F.lit(place))
+    def index(name: str) -> Column:
+        return F.get("headers", F.lit(layout.position(name)))
 
-    def text(place: int) -> Column:
+    def text(name: str) -> Column:
         # Whoever wrote it: text that Python cannot read would end the query.
-        return F.make_valid_utf8(index(place)["value"].cast("string"))
+        return F.make_valid_utf8(index(name)["value"].cast("string"))
 
-    op_place, session_place = layout.INDEX.index(layout.OP), layout.INDEX.index(layout.SESSION)
-    tx_place, seq_place = len(layout.INDEX), len(layout.INDEX) + 1
-    in_place = (index(op_place)["key"] == layout.OP) & (index(session_place)["key"] == layout.SESSION)
-    in_transaction = (index(tx_place)["key"] == layout.TRANSACTION) & (
-        index(seq_place)["key"] == layout.SEQUENCE
-    )
-    place = text(seq_place).try_cast("long")
+    def is_there(name: str) -> Column:
+        return index(name)["key"] == name
+
+    in_place = is_there(layout.OP) & is_there(layout.SESSION)
+    in_transaction = is_there(layout.TRANSACTION) & is_there(layout.SEQUENCE)
+    place = text(layout.SEQUENCE).try_cast("long")
     expiration = F.array_position(F.col("headers")["key"], layout.HEADER_PREFIX + "Expiration")
     expires_ms = F.when(
         (F.col("op") == Op.ADD.value) & (expiration > 0), text_at(expiration).try_cast("long")
@@ -210,7 +209,7 @@ def concerning(rows: DataFrame) -> DataFrame:
     )
     held = F.col("op").isin([each.value for each in PLAIN_FORM])
     return (
-        rows.withColumn("op", text(op_place))
+        rows.withColumn("op", text(layout.OP))
         .withColumn("needed", needed)
         .where(F.col("needed") | (F.col("offset") % CLOCK_EVERY == 0))
         .select(
@@ -219,8 +218,8 @@ def concerning(rows: DataFrame) -> DataFrame:
             "offset",
             F.unix_millis("timestamp").alias("time_ms"),
             F.coalesce("key", F.lit(b"")).alias("key"),
-            F.coalesce(text(session_place), F.lit("")).alias("session"),
-            F.coalesce(text(tx_place), F.lit("")).alias("transaction"),
+            F.coalesce(text(layout.SESSION), F.lit("")).alias("session"),
+            F.coalesce(text(layout.TRANSACTION), F.lit("")).alias("transaction"),
             F.coalesce(F.when(held | in_transaction, place), F.lit(0)).alias("place"),
             F.coalesce(expires_ms, F.lit(0)).alias("expires_ms"),
             F.when(held, F.col("value")).alias("value"),

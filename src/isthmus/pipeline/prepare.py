@@ -11,34 +11,13 @@ from collections.abc import Collection, Mapping
 
 from isthmus.config.judgement.check import TopicFacts
 from isthmus.config.model.settings import Settings
-from isthmus.embedded.kafka import MAX_MESSAGE_BYTES
 from isthmus.errors import HardFailure
 from isthmus.journal.partitions import JournalPartitions
 from isthmus.kafka.blocking import create_topics, describe, topic_names
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.own_topics import make_own_topics
 from isthmus.pipeline.ledger import LedgerPlan
 from isthmus.routing.plan import RoutingPlan
-
-DAY_MS = 24 * 60 * 60 * 1000
-
-JOURNAL_CONFIG = {
-    # Compacted, so that a tombstone removes what it deletes; and what nobody deleted goes after a week.
-    "cleanup.policy": "compact,delete",
-    "retention.ms": str(7 * DAY_MS),
-    # Senders may use an id again. The router has a day to read a message before a later one replaces it.
-    "min.compaction.lag.ms": str(DAY_MS),
-    # Time-outs of transactions go by the journal's time, not by what a sender's clock says.
-    "message.timestamp.type": "LogAppendTime",
-}
-
-EMBEDDED_JOURNAL_CONFIG = {"max.message.bytes": str(MAX_MESSAGE_BYTES + 2**19)}
-"""Less than other topics take there, so that what the journal has fits anywhere: nobody has to measure."""
-
-OUTBOX_CONFIG = {"retention.ms": JOURNAL_CONFIG["retention.ms"]}
-"""Letters wait there while a system is away: for a week, as messages do in the journal."""
-
-TEMPORARY_CONFIG = {"retention.ms": str(60 * 60 * 1000)}
-"""A temporary queue's messages are read as they come, or never."""
 
 EMBEDDED_PARTITIONS = 4
 """How many partitions a destination gets in the embedded Kafka."""
@@ -104,21 +83,6 @@ def prepare_ledger(settings: Settings, kafka: Kafka) -> LedgerPlan:
 def _largest(limits: list[int | None]) -> int | None:
     known = [limit for limit in limits if limit is not None]
     return max(known) if len(known) == len(limits) else None
-
-
-def make_own_topics(settings: Settings, kafka: Kafka) -> None:
-    """Make the bridge's own topics if they are not there. Raises `HardFailure` when Kafka refuses."""
-    outboxes = {route.topic for route in settings.routes if route.destination is not None}
-    temporary = {route.topic for route in settings.temporary_routes}
-    own = {settings.journal.topic, *outboxes, *temporary}
-    # Only what is missing: who may use topics need not have the right to create any.
-    missing = own - describe(kafka, own).keys()
-    if settings.journal.topic in missing:
-        config = JOURNAL_CONFIG | (EMBEDDED_JOURNAL_CONFIG if settings.kafka.embedded else {})
-        partitions = settings.journal.partitions + settings.journal.ledger_partitions
-        create_topics(kafka, [settings.journal.topic], partitions, config)
-    create_topics(kafka, outboxes & missing, settings.journal.partitions, OUTBOX_CONFIG)
-    create_topics(kafka, temporary & missing, settings.journal.partitions, TEMPORARY_CONFIG)
 
 
 def _addressable(settings: Settings, names: Collection[str]) -> set[str]:

@@ -1,7 +1,7 @@
 """The reference router: what becomes of one record, in plain Python.
 
 This is the specification of `isthmus.pipeline.router`, which does the same for millions of records as a Spark
-plan. It is used in tests, by ``isthmus send --explain``, and by readers who want to know the rules.
+plan. The tests hold the two against each other; readers find the rules here.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _read(plan: RoutingPlan, topic: str, record: Record) -> tuple[Entry | None, 
         return None, ()
     if layout.op_of(record) is not Op.ADD:
         return None, ()
-    return layout.decode(record), layout.own_headers(record.headers[len(layout.INDEX) :])
+    return layout.decode(record), layout.own_headers(record.headers)
 
 
 def _publish(

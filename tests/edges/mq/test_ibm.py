@@ -51,7 +51,7 @@ def test_without_the_binding_the_failure_says_what_to_install(monkeypatch: pytes
     monkeypatch.setattr(ibm.importlib, "import_module", missing)
     with pytest.raises(HardFailure, match="there is no module ibmmq") as raised:
         IbmQueueManager(ClientOptions()).connect()
-    assert raised.value.remedy == "pip install ibmmq"
+    assert raised.value.remedy == "pip install 'isthmus[mq]'"
 
 
 def test_nothing_of_ibm_s_is_loaded_before_it_is_needed(tmp_path: Path) -> None:

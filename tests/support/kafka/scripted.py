@@ -1,7 +1,7 @@
 """A Kafka of one broker that does what a test says: what no real one can be made to do when it is wanted.
 
-It speaks as much of the protocol as an idempotent producer of aiokafka's needs: ApiVersions 0, Metadata 1,
-InitProducerId 0 and Produce 3. Records are not looked into.
+It speaks as much of the protocol as an idempotent producer needs: ApiVersions 0, Metadata 11, InitProducerId
+0 and Produce 3. Records are not looked into.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import struct
 from collections import Counter
 from typing import NamedTuple, Self
 
+from isthmus.kafka.requests import MetadataRequest_v11, MetadataResponse_v11
+
 PRODUCE, METADATA, API_VERSIONS, INIT_PRODUCER_ID = 0, 3, 18, 22
-_VERSIONS = {PRODUCE: 3, METADATA: 1, API_VERSIONS: 0, INIT_PRODUCER_ID: 0}
+_VERSIONS = {PRODUCE: 3, METADATA: 11, API_VERSIONS: 0, INIT_PRODUCER_ID: 0}
 
 NO_LEADER = -1
+UNKNOWN_TOPIC = 3
 NOT_LEADER = 6
 NOT_ENOUGH_REPLICAS = 19
 TOPIC_AUTHORIZATION_FAILED = 29
@@ -43,6 +46,8 @@ class ScriptedKafka:
         self.has_topic = True
         self.produce_error = 0
         self.producer_error = 0
+        self.answers_to_lose = 0
+        """How many answers to writes are lost with their connection."""
         self.requests: Counter[int] = Counter()
         self.written: list[Written] = []
         self._producers = 0
@@ -77,7 +82,11 @@ class ScriptedKafka:
                 key, version, correlation, name_length = struct.unpack(">hhih", request[:10])
                 assert version == _VERSIONS[key]
                 self.requests[key] += 1
-                answer = self._answer(key, request[10 + max(name_length, 0) :])
+                tags = b"\0" if key == METADATA else b""
+                answer = tags + self._answer(key, request[10 + max(name_length, 0) + len(tags) :])
+                if key == PRODUCE and self.answers_to_lose:
+                    self.answers_to_lose -= 1
+                    writer.transport.abort()
                 writer.write(struct.pack(">ii", 4 + len(answer), correlation) + answer)
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # the client is gone, or we are
@@ -90,20 +99,19 @@ class ScriptedKafka:
             ranges = [struct.pack(">hhh", api, 0, version) for api, version in _VERSIONS.items()]
             return struct.pack(">hi", 0, len(ranges)) + b"".join(ranges)
         if key == METADATA:
-            return self._metadata(asks_for_topics=struct.unpack(">i", request[:4])[0] > 0)
+            return self._metadata(asks_for_topics=bool(MetadataRequest_v11.decode(request).topics))
         if key == INIT_PRODUCER_ID:
             self._producers += 1
             return struct.pack(">ihqh", 0, self.producer_error, self._producers, 0)
         return self._produce(request)
 
     def _metadata(self, *, asks_for_topics: bool) -> bytes:
-        broker = struct.pack(">i", 1) + _text("127.0.0.1") + struct.pack(">ih", self.advertised_port, -1)
-        answer = struct.pack(">i", 1) + broker + struct.pack(">i", 1)
-        if not asks_for_topics or not self.has_topic:
-            return answer + struct.pack(">i", 0)
-        answer += struct.pack(">ih", 1, 0) + _text(self.topic) + b"\0" + struct.pack(">i", self.partitions)
-        for partition in range(self.partitions):
-            answer += struct.pack(">hiiiiii", 0, partition, self.leader, 1, 1, 1, 1)
+        broker = (1, "127.0.0.1", self.advertised_port, None, {})
+        partitions = [(0, number, self.leader, 0, [1], [1], [], {}) for number in range(self.partitions)]
+        topic = (0, self.topic, bytes(16), False, partitions, -(2**31), {})
+        missing = (UNKNOWN_TOPIC, self.topic, bytes(16), False, [], -(2**31), {})
+        topics = [topic if self.has_topic else missing] if asks_for_topics else []
+        answer: bytes = MetadataResponse_v11(0, [broker], "cluster", 1, topics, {}).encode()
         return answer
 
     def _produce(self, request: bytes) -> bytes:

@@ -21,7 +21,7 @@ from isthmus.routing.route import OnError, Route
 
 OUTBOX = "isthmus.b.outbox.mq"
 FAILURE = ConversionFailure("no form")
-LETTER = OutboundMessage("j:0:7", "Q", Record(b"k", b"body", [("jms.n", b"1"), ("jms.types", b"n=int;")]))
+OUTBOUND = OutboundMessage("j:0:7", "Q", Record(b"k", b"body", [("jms.n", b"1"), ("jms.types", b"n=int;")]))
 MESSAGE = Message(id="1", address="orders", protocol="nats", value=b"v", body=Body(BodyKind.TEXT))
 RECEIVED = ReceivedRecord("t", 1, 5, b"k", b"v")
 
@@ -37,11 +37,11 @@ class Kept:
         self.records: list[tuple[str, Record]] = []
         self.dead_letters._write = self._write  # type: ignore[method-assign]
 
-    def _write(self, topic: str, record: Record) -> None:
+    async def _write(self, topic: str, record: Record) -> None:
         self.records.append((topic, record))
 
-    def letter(self) -> None:
-        asyncio.run(self.dead_letters.letter(OUTBOX, LETTER, FAILURE))
+    def outbound(self) -> None:
+        asyncio.run(self.dead_letters.outbound(OUTBOX, OUTBOUND, FAILURE))
 
     def message(self, message: Message = MESSAGE) -> None:
         asyncio.run(self.dead_letters.message(message, FAILURE))
@@ -54,9 +54,9 @@ def headers(record: Record) -> dict[str, Any]:
     return dict(record.headers)
 
 
-def test_a_letter_is_kept_with_all_that_is_known_of_it() -> None:
+def test_a_message_of_an_outbox_is_kept_with_all_that_is_known_of_it() -> None:
     kept = Kept(OnError.DEAD_LETTER)
-    kept.letter()
+    kept.outbound()
     [(topic, record)] = kept.records
     assert (topic, record.key, record.value) == ("dead", b"k", b"body")
     assert headers(record) == {
@@ -73,10 +73,10 @@ def test_a_letter_is_kept_with_all_that_is_known_of_it() -> None:
 
 def test_the_routes_own_policy_comes_first() -> None:
     kept = Kept(OnError.STOP, OnError.DEAD_LETTER)
-    kept.letter()
+    kept.outbound()
     assert len(kept.records) == 1
     with pytest.raises(HardFailure, match="Q, j:0:7: a message cannot be handled: no form"):
-        Kept(OnError.DEAD_LETTER, OnError.STOP).letter()
+        Kept(OnError.DEAD_LETTER, OnError.STOP).outbound()
 
 
 def test_a_message_that_was_taken_is_kept_as_the_journal_would_have_it() -> None:
@@ -104,7 +104,7 @@ def test_a_message_that_the_journal_cannot_carry_is_kept_without_its_headers() -
 
 def test_under_skip_nothing_is_kept(caplog: pytest.LogCaptureFixture) -> None:
     kept = Kept(OnError.SKIP)
-    kept.letter()
+    kept.outbound()
     kept.message()
     assert kept.records == []
     assert [each.message for each in caplog.records] == [
@@ -114,7 +114,7 @@ def test_under_skip_nothing_is_kept(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_under_stop_the_bridge_ends_and_nothing_is_lost() -> None:
-    for keep in (Kept(OnError.STOP).letter, Kept(OnError.STOP).message):
+    for keep in (Kept(OnError.STOP).outbound, Kept(OnError.STOP).message):
         with pytest.raises(HardFailure, match="no form") as caught:
             keep()
         assert "routing.on-error" in caught.value.remedy

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from isthmus.config import TopicFacts
 from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure, OversizeFailure
-from isthmus.journal import topic as journal_topic
 from isthmus.journal import writer as journal_writer
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.partitions import JournalPartitions
@@ -82,8 +81,8 @@ class Client:
 @pytest.fixture
 def writing(monkeypatch: pytest.MonkeyPatch) -> Callable[[Client], JournalWriter]:
     def through(client: Client) -> JournalWriter:
-        monkeypatch.setattr(journal_writer, "Producer", lambda *_, **__: client)
-        monkeypatch.setattr(journal_topic, "describe", lambda *_: {"journal": JOURNAL})
+        monkeypatch.setattr(journal_writer, "producer", lambda *_: client)
+        monkeypatch.setattr(journal_writer, "describe", lambda *_: {"journal": JOURNAL})
         return JournalWriter(Kafka("h:1"), JournalSettings(topic="journal"))
 
     return through

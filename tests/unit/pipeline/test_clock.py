@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from confluent_kafka import KafkaError
 
-from isthmus.kafka.blocking import BrokersLost
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline import clock
 from isthmus.pipeline.clock import Clock
@@ -18,25 +17,29 @@ class Producers:
 
     def __init__(self) -> None:
         self.made = self.ticks = 0
-        self.lost = False
+        self.error: KafkaError | None = None
+        self._told: list[Callable[[KafkaError | None, object], None]] = []
 
-    def __call__(self, _: dict[str, Any], **__: object) -> Producers:
+    def __call__(self, *_: object) -> Producers:
         self.made += 1
         return self
 
-    def produce(self, _: str, **__: object) -> None:
+    def produce(
+        self, _: str, *, on_delivery: Callable[[KafkaError | None, object], None], **__: object
+    ) -> None:
         self.ticks += 1
+        self._told.append(on_delivery)
 
     def poll(self, _: float) -> None:
-        if self.lost:
-            self.lost = False
-            raise BrokersLost(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+        for told in self._told:
+            told(self.error, None)
+        self._told.clear()
 
 
 @pytest.fixture
 def producers(monkeypatch: pytest.MonkeyPatch) -> Producers:
     made = Producers()
-    monkeypatch.setattr(clock, "Producer", made)
+    monkeypatch.setattr(clock, "producer", made)
     return made
 
 
@@ -52,8 +55,15 @@ def test_ticks_come_as_often_as_the_time_out_needs_them(
     assert producers.ticks == ticks_a_minute
 
 
-def test_a_client_that_is_lost_is_replaced(producers: Producers) -> None:
-    ticking = Clock(Kafka("h:1"), "clock", 1000, now=lambda: 0.0)
-    producers.lost = True
+def test_a_client_whose_tick_kafka_did_not_get_is_replaced(producers: Producers) -> None:
+    seconds = 0.0
+    ticking = Clock(Kafka("h:1"), "clock", 1000, now=lambda: seconds)
     ticking.poll()
-    assert (producers.made, producers.ticks) == (2, 1)
+    seconds = 1.0
+    ticking.poll()
+    assert (producers.made, producers.ticks) == (1, 2)
+    producers.error = KafkaError(KafkaError._MSG_TIMED_OUT)
+    ticking.poll()
+    seconds = 2.0
+    ticking.poll()
+    assert (producers.made, producers.ticks) == (2, 3)

@@ -97,7 +97,7 @@ def _topic_problems(reading: Reading, topics: TopicProbe | None) -> Iterator[Pro
     for use in uses:
         yield from _complaints(use, facts.get(use.topic))
     journal = facts.get(reading.settings.journal.topic)
-    wanted = reading.settings.journal.partitions
+    wanted = reading.settings.journal.all_partitions
     if journal and journal.exists and journal.partitions != wanted:
         entry = reading.entries.get("journal.partitions") or reading.entries.get(JOURNAL)
         message = f"the journal is there already, with {journal.partitions} partitions instead of {wanted}"

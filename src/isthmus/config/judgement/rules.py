@@ -209,8 +209,6 @@ def _predicates_that_never_match(entries: Entries) -> Iterator[Problem]:
 
 
 def _settings_without_effect(settings: Settings, entries: Entries) -> Iterator[Problem]:
-    if settings.amqp.workers > 1:
-        yield entries["amqp.workers"].problem(Severity.WARNING, "not available yet: one process is used")
     batch = entries.get("pipeline.real-time.batch")
     if batch and settings.pipeline.mode != "real-time":
         yield batch.problem(Severity.NOTE, f"no effect in pipeline.mode {settings.pipeline.mode}")

@@ -79,6 +79,11 @@ class JournalSettings(Section):
         "after so long without an outcome a transaction is rolled back, unless it is prepared",
     )
 
+    @property
+    def all_partitions(self) -> int:
+        """How many partitions the topic is made with: those for what is sent, and the ledger's."""
+        return self.partitions + self.ledger_partitions
+
 
 class RoutingSettings(Section):
     """What holds for all routes."""
@@ -120,7 +125,7 @@ class PipelineSettings(Section):
     batch_duration_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
         "real-time.batch",
         120.0,
-        "how long a batch of the real-time mode is: long ones stall less often and leave a start more to read",
+        "how long a batch of the real-time mode is: long ones stall less often, but a start has more to read",
     )
     spark: ClientOptions = setting(
         "spark.*",

@@ -16,8 +16,8 @@ from isthmus.config.syntax.problem import Problem, Severity
 from isthmus.config.syntax.properties import Entry, reason_against
 
 PREFIX = "ISTHMUS_"
-OTHER_VARIABLES = frozenset({"ISTHMUS_JARS_DIR"})
-"""Those that are no settings of a bridge: they belong to tools."""
+OTHER_VARIABLES = frozenset({"ISTHMUS_IVY_SETTINGS", "ISTHMUS_JARS_DIR", "ISTHMUS_PURE_PYTHON"})
+"""Those that are no settings of a bridge: where jars come from and lie, and which form of the codecs runs."""
 
 
 def variable_name(key: str) -> str:

@@ -57,7 +57,7 @@ def load(library: str = "") -> ModuleType:
     except (ImportError, OSError) as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "ibmmq":
             raise HardFailure(
-                "IBM MQ cannot be used: there is no module ibmmq", remedy="pip install ibmmq"
+                "IBM MQ cannot be used: there is no module ibmmq", remedy="pip install 'isthmus[mq]'"
             ) from error
         # The binding looks for its own C part in two places. The first failure is the one that tells.
         first = error.__context__ or error
@@ -220,7 +220,7 @@ class IbmConnection:
             self._manager.backout()
 
     def disconnect(self) -> None:
-        """Back out, and let go."""
+        """Back out, and disconnect."""
         # MQDISC by itself would commit what is open. None of these can fail in a way that matters: a
         # connection that is broken already is backed out by the queue manager.
         failures = (MqError, self._mq.MQMIError, self._mq.PYIFError)

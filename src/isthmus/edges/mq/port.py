@@ -53,7 +53,7 @@ Target = QueueTarget | TopicTarget
 
 
 def parse_target(text: str) -> Target:
-    """The place that ``QUEUE``, ``QUEUE@QMGR`` or ``topic://a/b`` names."""
+    """The destination that ``QUEUE``, ``QUEUE@QMGR`` or ``topic://a/b`` names."""
     if text.startswith(TOPIC_SCHEME):
         return TopicTarget(text.removeprefix(TOPIC_SCHEME))
     queue, _, queue_manager = text.partition("@")
@@ -130,7 +130,7 @@ class Connection(Protocol):
         ...
 
     def disconnect(self) -> None:
-        """Back out what is not committed, close everything, and let go. Never raises; twice is harmless."""
+        """Back out what is not committed, and close everything. Never raises; twice is harmless."""
         ...
 
 

@@ -23,7 +23,7 @@ class Outcome(StrEnum):
     EMPTY = "no message"
     """Nothing is wrong: there is no message to get."""
     MESSAGE = "this message only"
-    """This message, or the place it goes to, will not do; others may."""
+    """This message, or its destination, will not do; others may."""
     REFUSED = "refused"
     """An operator has to change something: a name, an authority, a definition."""
 

@@ -61,6 +61,11 @@ class NatsClient:
         return self._client is not None and self._client.is_connected
 
     @property
+    def unavailable(self) -> bool:
+        """Whether the server was asked for, and is not there."""
+        return self._backoff.unavailable
+
+    @property
     def live(self) -> Client:
         """nats-py's client. `Unreachable` while there is no connection, `HardFailure` if none will come."""
         if self._failure is not None:

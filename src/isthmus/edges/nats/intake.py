@@ -63,6 +63,7 @@ class SubjectIntake:
         dead_letters: DeadLetters,
         read: FromNats = from_nats,
         in_flight: int = IN_FLIGHT,
+        finish_s: float = FINISH_S,
     ) -> None:
         self.traffic = Traffic()
         self.ready = asyncio.Event()
@@ -72,6 +73,7 @@ class SubjectIntake:
         self._dead_letters = dead_letters
         self._read = read
         self._limit = in_flight
+        self._finish_s = finish_s
 
     async def run(self) -> None:
         """Take messages until cancelled. Raises what the journal refuses with."""
@@ -100,8 +102,8 @@ class SubjectIntake:
         finally:
             # What the server has sent already is taken; one that is unavailable has sent nothing more.
             with contextlib.suppress(nats.errors.Error, TimeoutError):
-                await asyncio.wait_for(subscription.drain(), FINISH_S)  # type: ignore[no-untyped-call]
-            await in_flight.finish(FINISH_S)
+                await asyncio.wait_for(subscription.drain(), self._finish_s)  # type: ignore[no-untyped-call]
+            await in_flight.finish(self._finish_s)
 
 
 class StreamPosition(NamedTuple):
@@ -137,6 +139,7 @@ class StreamIntake:
         create_stream: bool = False,
         ack_wait_s: float = ACK_WAIT_S,
         in_flight: int = IN_FLIGHT,
+        finish_s: float = FINISH_S,
     ) -> None:
         self.traffic = Traffic()
         self.ready = asyncio.Event()
@@ -148,6 +151,7 @@ class StreamIntake:
         self._create_stream = create_stream
         self._ack_wait_s = ack_wait_s
         self._limit = in_flight
+        self._finish_s = finish_s
         self._unacknowledged: dict[str, float] = {}
         """By the subject of its acknowledgement: since when the server thinks that we have a message."""
         self._requested = 0
@@ -175,7 +179,7 @@ class StreamIntake:
             self._client.on_return.remove(self._forget_requests)
             pulling.cancel()
             await asyncio.wait((pulling,))
-            await in_flight.finish(FINISH_S)
+            await in_flight.finish(self._finish_s)
             if self._sending is not None:
                 await self._sending
 

@@ -14,7 +14,7 @@ from isthmus.edges.nats.client import NatsClient
 from isthmus.errors import HardFailure
 
 ACK_WAIT_S = 30.0
-"""After how long without a sign a message comes again."""
+"""After how long without a sign a message is redelivered."""
 MAX_ACK_PENDING = 20_000
 """How many messages may wait for their acknowledgement: more than any one intake has in flight."""
 
@@ -88,7 +88,7 @@ def _consumer(source: NatsIntakeSettings, ack_wait_s: float) -> ConsumerConfig:
         opt_start_time=start.time,
         ack_policy=AckPolicy.EXPLICIT,
         ack_wait=ack_wait_s,
-        # No limit in the server: it would leave the message lying, and say nothing.
+        # No limit in the server: it would stop delivering the message in silence.
         max_deliver=-1,
         max_ack_pending=MAX_ACK_PENDING,
     )

@@ -1,4 +1,4 @@
-"""Letters reach an existing broker: each once accepted, and what the broker says of them is heeded."""
+"""Messages reach an existing broker: each once accepted, and what the broker says of them is heeded."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_jms_tells_a_commit_in_doubt_from_one_rolled_back(qpid: QpidJms) -> None
         [said] = qpid.run(door.url, "commit", "orders", 3)
         assert "rolled back" in said
         assert "amqp:transaction:rollback" in said
-        door.memory.refuse = refusing(HardFailure("no answer", remedy="none"), Op.COMMIT)
+        door.memory.refuse = refusing(HardFailure("no answer", remedy="none", in_doubt=True), Op.COMMIT)
         [said] = qpid.run(door.url, "commit", "orders", 3)
         assert said.startswith("JMSException")
         assert "whether the transaction is committed is not known" in said

@@ -37,8 +37,10 @@ def wire(door: Door) -> Iterator[Wire]:
 
 
 TOO_LARGE = OversizeFailure("too large")
-GIVEN_UP = HardFailure("no answer", remedy="none")
-"""What Kafka's client says of a message that Kafka may have all the same."""
+GIVEN_UP = HardFailure("no answer", remedy="none", in_doubt=True)
+"""What is said of a message that Kafka may have all the same."""
+NOT_ALLOWED = HardFailure("not authorized", remedy="none")
+"""What is said of a message that Kafka has refused."""
 
 
 def send_and_commit(door: Door, wire: Wire, coordinator: Sender, id: bytes) -> Delivery:
@@ -179,6 +181,19 @@ def test_a_commit_of_which_kafka_may_have_all_is_in_doubt(door: Door, wire: Wire
     eventually(lambda: len(door.memory.entries) == 3, timeout_s=5)
     ended = [(entry.op, entry.transaction) for entry in door.memory.entries[1:]]
     assert set(ended) == {("ROLLBACK", id.hex()), ("ROLLBACK", other.hex())}
+
+
+@pytest.mark.parametrize("refused", [Op.ADD_TX, Op.COMMIT])
+def test_a_commit_that_kafka_refuses_is_rolled_back_and_not_in_doubt(
+    door: Door, wire: Wire, refused: Op
+) -> None:
+    coordinator = wire.coordinator()
+    id = wire.declare(coordinator)
+    door.memory.held = True
+    door.memory.refuse = refusing(NOT_ALLOWED, refused)
+    discharge = send_and_commit(door, wire, coordinator, id)
+    door.release()
+    assert condition(wire.outcome(discharge)) == "amqp:transaction:rollback"
 
 
 @pytest.mark.parametrize("to", ["somewhere", "no-where"])

@@ -25,7 +25,7 @@ from isthmus.journal import layout
 from isthmus.journal.layout import Record
 from isthmus.kafka.blocking import read_topic
 from isthmus.kafka.options import Kafka
-from isthmus.pipeline.prepare import make_own_topics
+from isthmus.kafka.own_topics import make_own_topics
 from isthmus.telemetry.parts import Flow
 
 CONNECTIONS = 40

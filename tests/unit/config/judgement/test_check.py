@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping
 
 import pytest
@@ -9,10 +10,10 @@ import pytest
 from isthmus.config import Severity, TopicFacts, check, load
 from isthmus.errors import ConfigError, HardFailure
 
-FINE = TopicFacts(exists=True, writable=True, readable=True, max_message_bytes=1_048_588, partitions=4)
+FINE = TopicFacts(exists=True, writable=True, readable=True, max_message_bytes=1_048_588, partitions=5)
 MISSING = TopicFacts(exists=False, writable=False, readable=False, max_message_bytes=None, partitions=0)
-NOT_WRITABLE = TopicFacts(exists=True, writable=False, readable=True, max_message_bytes=None, partitions=4)
-NOT_READABLE = TopicFacts(exists=True, writable=True, readable=False, max_message_bytes=None, partitions=4)
+NOT_WRITABLE = TopicFacts(exists=True, writable=False, readable=True, max_message_bytes=None, partitions=5)
+NOT_READABLE = TopicFacts(exists=True, writable=True, readable=False, max_message_bytes=None, partitions=5)
 
 REMOTE = """kafka.bootstrap.servers=h:1
 routing.dead-letter.topic=dead
@@ -148,7 +149,16 @@ def test_the_journal_need_not_exist_but_must_be_usable(found):
 def test_a_journal_with_other_partitions_is_a_warning(found):
     (problem,) = found(f"{REMOTE}journal.partitions=8", topics=Kafka(), complete=True)
     assert (problem.severity, problem.line) == (Severity.WARNING, 7)
-    assert "with 4 partitions instead of 8" in problem.message
+    assert "with 5 partitions instead of 9" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("partitions", "of_the_ledger", "in_kafka"), [(4, 1, 5), (2, 3, 5), (4, 2, 6), (1, 1, 2)]
+)
+def test_a_journal_as_the_bridge_makes_it_is_no_problem(found, partitions, of_the_ledger, in_kafka):
+    text = f"{REMOTE}journal.partitions={partitions}\njournal.ledger.partitions={of_the_ledger}"
+    journal = dataclasses.replace(FINE, partitions=in_kafka)
+    assert found(text, topics=Kafka(**{"isthmus.isthmus.journal": journal}), complete=True) == []
 
 
 def test_a_kafka_that_does_not_answer_is_one_error(found):

@@ -44,6 +44,7 @@ def test_what_can_only_be_a_mistake_is_an_error(found, text, key):
         f"{TO_X}s\nrouting.source.topics=s",
         "routing.on-error=dead-letter\nrouting.dead-letter.topic=d",
         f"{TO_X}y\nroutes.x.on-error=dead-letter\nrouting.dead-letter.topic=d",
+        "amqp.port=5672\namqp.workers=4",
     ],
 )
 def test_what_may_be_meant_is_no_problem(found, text):

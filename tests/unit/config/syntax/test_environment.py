@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import isthmus
 from isthmus.config import Severity, load
 from isthmus.config.judgement.keys import FIXED
 from isthmus.config.syntax.environment import variable_name
@@ -70,8 +74,15 @@ def test_an_unknown_variable_is_a_warning_with_the_nearest_known_one(found):
     assert problem.hint == "did you mean ISTHMUS_BRIDGE_ID?"
 
 
-def test_variables_of_tools_and_of_others_are_left_alone(found):
-    assert found("", {"ISTHMUS_JARS_DIR": "/x", "HOME": "/root", "isthmus_bridge_id": "x"}) == []
+def test_variables_of_others_are_left_alone(found):
+    assert found("", {"HOME": "/root", "isthmus_bridge_id": "x"}) == []
+
+
+def test_a_variable_that_the_package_itself_reads_is_not_called_unknown(found):
+    source = "".join(file.read_text() for file in Path(isthmus.__file__).parent.rglob("*.py"))
+    read = set(re.findall(r"""environ(?:\.get\(|\[)["'](ISTHMUS_\w+)""", source))
+    assert {"ISTHMUS_JARS_DIR", "ISTHMUS_IVY_SETTINGS", "ISTHMUS_PURE_PYTHON"} <= read
+    assert found("", dict.fromkeys(read, "1")) == []
 
 
 def test_a_variable_that_fits_two_routes_is_an_error(found):

@@ -18,7 +18,7 @@ from isthmus.edges.amqp.server.users import Users
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import HardFailure
-from isthmus.kafka.blocking import describe
+from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.options import Kafka
 from isthmus.telemetry.parts import Flow, PartReport
 
@@ -47,6 +47,7 @@ class AmqpService:
         users = settings.amqp.users_file
         auto_create = settings.amqp.auto_create
         auto_create = settings.kafka.embedded if auto_create is None else auto_create
+        self._admin = KafkaAdmin(kafka)
         self._outgoing_links = KafkaOutgoingLinks(
             kafka,
             partial(route_converter, settings),
@@ -55,19 +56,20 @@ class AmqpService:
             auto_create=auto_create,
             max_deliveries=settings.amqp.max_deliveries,
             undeliverable=dead_letters.received,
+            admin=self._admin,
         )
         self._server = AmqpServer(
             settings.amqp,
             settings.amqps,
             journal=journal,
             addresses=KafkaAddresses(
-                kafka,
+                self._admin,
                 settings.all_routes,
                 direct=settings.message_convert is not None,
                 auto_create=auto_create,
             ),
             outgoing_links=self._outgoing_links,
-            max_message_size=largest_message(settings, kafka),
+            max_message_size=largest_message(journal),
             container_id=settings.bridge_id,
             users=Users.read(Path(users)) if users else None,
             as_json=settings.uses_json,
@@ -94,6 +96,7 @@ class AmqpService:
         finally:
             await self._server.close()
             await self._outgoing_links.close()
+            await self._admin.close()
 
     def counts(self) -> dict[str, int]:
         """What was counted since the start, and how many are connected now."""
@@ -146,7 +149,6 @@ def route_converter(settings: Settings, topic: str, destination: str | None = No
     return converter(name, compat=settings.json_compat) if name == "json" else converter(name)
 
 
-def largest_message(settings: Settings, kafka: Kafka) -> int:
+def largest_message(journal: EdgeJournal) -> int:
     """How many bytes a record of the journal may have."""
-    journal = describe(kafka, [settings.journal.topic]).get(settings.journal.topic)
-    return min(journal.max_message_bytes or LARGEST_BYTES, LARGEST_BYTES) if journal else LARGEST_BYTES
+    return min(journal.max_message_bytes or LARGEST_BYTES, LARGEST_BYTES)

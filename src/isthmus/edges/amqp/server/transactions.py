@@ -5,8 +5,9 @@ right behind them, and the client is told once the journal has all of it. Should
 a COMMIT that it has is void, since that says how many there are: the ledger commits all or nothing. What a
 client leaves open is rolled back: when the coordinator's link, the session or the connection ends.
 
-A write that the journal gave up on may be in the journal all the same. A commit with such a write, and
-with none that was surely refused, is in doubt, and a client must not be told that it was rolled back.
+A write whose answer never came may be in the journal all the same (`HardFailure.in_doubt`). A commit with
+such a write, and with none that Kafka refused, is in doubt, and a client must not be told that it was rolled
+back.
 
 Acknowledgements in a transaction belong to whoever delivered: it enlists as `Participant`.
 """
@@ -203,8 +204,8 @@ class Transactions:
 
 
 def _leaves_in_doubt(failure: IsthmusError) -> bool:
-    """Whether a write may have been done all the same: a message's own fault shows before."""
-    return isinstance(failure, HardFailure)
+    """Whether the write may have been done all the same. A message's own fault shows before it is written."""
+    return isinstance(failure, HardFailure) and failure.in_doubt
 
 
 def _nobody_waits(_failure: IsthmusError | None) -> None:

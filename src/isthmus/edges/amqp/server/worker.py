@@ -45,13 +45,15 @@ async def _serve(settings: Settings, kafka: Kafka) -> None:
     commands = asyncio.StreamReader()
     pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
     journal = await EdgeJournal.open(kafka, settings.journal, as_json=settings.uses_json)
-    service = AmqpService(settings, kafka, journal, EdgeDeadLetters(settings, kafka), shares_port=True)
+    dead_letters = EdgeDeadLetters(settings, kafka)
+    service = AmqpService(settings, kafka, journal, dead_letters, shares_port=True)
     others = [loop.create_task(_stop_at_the_end(commands, stop)), loop.create_task(_tell(service))]
     try:
         await run_together({"amqp": service}, stop)
     finally:
         for task in others:
             task.cancel()
+        await dead_letters.close()
         await journal.close()
         pipe.close()
 
