@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tests.support.kafka.topics import produce
 from tests.support.pipeline.bridge import TestBridge, text_message
 from tests.support.polling import eventually
+from tests.support.processes import owner
 
 from isthmus.config.model.settings import PipelineSettings, Settings
 from isthmus.errors import HardFailure
@@ -22,7 +23,7 @@ from isthmus.journal.writer import JournalWriter
 from isthmus.kafka.blocking import read_topic
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline.checkpoint import parse_offsets, read_checkpoint
-from isthmus.pipeline.once import Published, find_published, leave_out
+from isthmus.pipeline.once import Published, find_published, hold, leave_out
 from isthmus.pipeline.prepare import prepare
 from isthmus.pipeline.publish import RouterStarts
 from isthmus.pipeline.supervised import Supervised
@@ -81,6 +82,25 @@ def test_where_no_query_ever_ran_there_is_no_checkpoint(spark: SparkSession, tmp
 
 def _raised(error: str) -> HardFailure:
     return HardFailure(error, remedy="")
+
+
+HOLDER = """
+import fcntl, signal, sys
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("held", flush=True)
+signal.pause()
+"""
+
+
+def test_a_start_waits_for_the_driver_before_it_to_end(spark: SparkSession, tmp_path: Path) -> None:
+    lock = tmp_path / "driver.lock"
+    with owner(HOLDER, lock) as (_, said):
+        assert said == "held"
+        with pytest.raises(HardFailure, match="another Spark driver of this bridge is running"):
+            hold(spark, lock, patience_s=0.2)
+    hold(spark, lock)
+    hold(spark, lock)  # a second start in this process
 
 
 class Router:

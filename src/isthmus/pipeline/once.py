@@ -41,7 +41,9 @@ MARGIN_MS = 30_000
 PROGRESS_S = 5.0
 """How often a search that takes long says how far it is."""
 PATIENCE_S = 30.0
-"""How long the end of tasks, of producers or of another driver is waited for."""
+"""How long the end of tasks and of producers is waited for before the router is told to wait on."""
+DRIVER_PATIENCE_S = 90.0
+"""How long the end of another driver is waited for. On a busy machine a JVM takes its time to exit."""
 
 _log = logging.getLogger(__name__)
 
@@ -194,7 +196,7 @@ def _active_tasks(spark: SparkSession, query: StreamingQuery) -> int:
     return sum(stage.numActiveTasks for stage in stages if stage is not None)
 
 
-def hold(spark: SparkSession, file: Path, *, patience_s: float = PATIENCE_S) -> None:
+def hold(spark: SparkSession, file: Path, *, patience_s: float = DRIVER_PATIENCE_S) -> None:
     """Lock a file for Spark's driver, which holds it until its process is gone.
 
     Tasks may outlive the Python process that started their driver. The next run begins when the lock is free,
