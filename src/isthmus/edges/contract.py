@@ -25,6 +25,11 @@ from isthmus.message import Message
 class Journal(Protocol):
     """Where every intake puts messages: many at a time, without a task or a future for each."""
 
+    @property
+    def batch_bytes(self) -> int:
+        """How large the records of one `put_together` may be, by the sum of their `record_bytes`."""
+        ...
+
     def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
         """Write an entry. Entries of one session are in the journal in the order in which they were put.
 
@@ -37,6 +42,14 @@ class Journal(Protocol):
 
     def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
         """Write the encoded record of an entry of a session, likewise."""
+        ...
+
+    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+        """Write the encoded records of a session, likewise, and atomically: all of them, or none.
+
+        They are in the journal one behind the other. ``on_done`` is called once: with an `OversizeFailure`
+        if they are more than ``batch_bytes``; after a `HardFailure` nobody knows whether they are in it.
+        """
         ...
 
 

@@ -6,6 +6,7 @@ Both fulfil `isthmus.edges.contract.Journal`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 from isthmus.config.model.settings import JournalSettings
@@ -48,6 +49,15 @@ class EdgeJournal:
         """As the contract says. The record must have what ``json`` needs."""
         self._writer.add(record, session, on_done, more=more)
 
+    @property
+    def batch_bytes(self) -> int:
+        """As the contract says."""
+        return self._writer.batch_bytes
+
+    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+        """As the contract says. The records must have what ``json`` needs."""
+        self._writer.add_together(records, session, on_done)
+
     async def close(self) -> None:
         """Wait until all that was put is done, and disconnect. Raises `HardFailure` if that takes long."""
         await self._writer.close()
@@ -62,10 +72,22 @@ class TaggedJournal:
 
     def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
         """As the journal does."""
-        headers = {**entry.message.headers, **self._added}
-        tagged = entry._replace(message=replace(entry.message, headers=headers))
-        self._journal.put(tagged, on_done, more=more)
+        self._journal.put(self._tagged(entry), on_done, more=more)
 
     def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:  # noqa: ARG002
         """As the journal does."""
         self.put(layout.decode(record), on_done, more=more)
+
+    @property
+    def batch_bytes(self) -> int:
+        """As the journal's."""
+        return self._journal.batch_bytes
+
+    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+        """As the journal does, which takes fewer of them: the header counts, too."""
+        tagged = [layout.encode(self._tagged(layout.decode(record))) for record in records]
+        self._journal.put_together(tagged, session, on_done)
+
+    def _tagged(self, entry: Entry) -> Entry:
+        headers = {**entry.message.headers, **self._added}
+        return entry._replace(message=replace(entry.message, headers=headers))

@@ -30,6 +30,7 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from isthmus.errors import HardFailure, IsthmusError, Outage, OversizeFailure
 from isthmus.journal.layout import Record
@@ -65,25 +66,40 @@ _FINAL: Final = (
 """What Kafka will say again however often it is asked."""
 
 
-class Batch:
-    """Records that are written together."""
+def record_bytes(record: Record) -> int:
+    """An upper bound of what a record takes in a batch: no batch is larger than the sum for its records."""
+    key, value, headers = record
+    return int(DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers))
 
-    __slots__ = ("builder", "records")
+
+class Batch:
+    """Records that are written together: Kafka appends all of them to the partition, or none.
+
+    However often it is sent, and by whichever producer, it stays one batch.
+    """
+
+    __slots__ = ("builder", "full", "records")
 
     def __init__(self, builder: Any) -> None:
         self.builder = builder
+        self.full = False
+        """Whether there was no room for a record: then it takes no smaller one either."""
         self.records: list[tuple[Record, int]] = []
 
     def append(self, record: Record, timestamp_ms: int) -> bool:
         """Take a record, if there is room for it. The first one is taken however large it is."""
         key, value, headers = record
         if self.builder.append(timestamp=timestamp_ms, key=key, value=value, headers=headers) is None:
+            self.full = True
             return False
         self.records.append((record, timestamp_ms))
         return True
 
     def begin_again(self, builder: Any) -> None:
-        """Put the same records into another batch of aiokafka's: one that was sent cannot be sent again."""
+        """Put the same records into another batch of aiokafka's: one that was sent cannot be sent again.
+
+        All batches have the same limit, so that there is room for what there was room for.
+        """
         records, self.records, self.builder = self.records, [], builder
         for record, timestamp_ms in records:
             self.append(record, timestamp_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from tests.support.journals import write
@@ -22,11 +22,17 @@ class FakeWriter:
 
     def __init__(self) -> None:
         self.added: list[tuple[Record, str, bool]] = []
+        self.together: list[tuple[list[Record], str]] = []
+        self.batch_bytes = 1_000
         self.refuses: IsthmusError | None = None
         self.closed = False
 
     def add(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
         self.added.append((record, session, more))
+        asyncio.get_running_loop().call_soon(on_done, self.refuses)
+
+    def add_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+        self.together.append((list(records), session))
         asyncio.get_running_loop().call_soon(on_done, self.refuses)
 
     async def close(self) -> None:
@@ -80,6 +86,33 @@ def test_a_record_goes_on_as_it_is() -> None:
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         journal.put_record(record, "s", lambda _: None)
         assert writer.added == [(record, "s", False)]
+
+    run(scenario)
+
+
+def test_records_that_are_put_together_go_on_together() -> None:
+    record = layout.encode(entry())
+
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        told: list[IsthmusError | None] = []
+        journal.put_together([record, record], "s", told.append)
+        await asyncio.sleep(0)
+        assert told == [None]
+        assert writer.together == [([record, record], "s")]
+        assert journal.batch_bytes == 1_000
+
+    run(scenario)
+
+
+def test_a_tagged_journal_adds_its_header_to_records_that_are_put_together() -> None:
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        tagged = TaggedJournal(journal, "Connector", "eu")
+        tagged.put_together([layout.encode(entry())] * 2, "s", lambda _: None)
+        [(records, session)] = writer.together
+        assert session == "s"
+        headers = [layout.decode(record).message.headers for record in records]
+        assert headers == [{"Connector": Header("eu")}] * 2
+        assert tagged.batch_bytes == 1_000
 
     run(scenario)
 

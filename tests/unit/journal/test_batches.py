@@ -16,6 +16,9 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
+from aiokafka.producer.message_accumulator import BatchBuilder
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.asynchronous import eventually
 
 from isthmus.config.model.settings import JournalSettings
@@ -251,6 +254,121 @@ def test_a_record_with_more_to_come_does_not_wait_for_ever(run: Callable[..., Pr
         assert len(kafka.sent) == 1
 
     run(scenario)
+
+
+def test_what_is_added_together_is_never_parted(run: Callable[..., Producers]) -> None:
+    told: list[str] = []
+
+    async def scenario(writer: BatchWriter, kafka: Producers) -> None:
+        writer.add(record("a" * 400), "s", lambda _: told.append("a"))
+        writer.add_together([record("b" * 300), record("c" * 300)], "s", lambda _: told.append("bc"))
+        writer.add(record("d"), "s", lambda _: told.append("d"))
+        for _ in range(2):
+            await turn()
+            kafka.answer()
+        await turn()
+        assert [[value[0] for value in values] for _, values in kafka.sent] == [["a"], ["b", "c", "d"]]
+
+    run(scenario)
+    assert told == ["a", "bc", "d"]
+
+
+def test_what_is_added_together_shares_its_batch_where_there_is_room(run: Callable[..., Producers]) -> None:
+    async def scenario(writer: BatchWriter, kafka: Producers) -> None:
+        writer.add(record("0"), "s", ignore)
+        writer.add_together([record("1"), record("2")], "s", ignore)
+        writer.add(record("3"), "s", ignore)
+        await turn()
+        assert kafka.sent == [(1, ["0", "1", "2", "3"])]
+
+    run(scenario)
+
+
+def test_what_is_added_together_is_not_added_to_a_batch_that_is_closed(
+    run: Callable[..., Producers],
+) -> None:
+    async def scenario(writer: BatchWriter, kafka: Producers) -> None:
+        writer.add(record("0"), "s", ignore)
+        writer.add(record("x" * 1_001), "s", ignore)  # for which there is no room anywhere
+        writer.add_together([record("1"), record("2")], "s", ignore)
+        for _ in range(2):
+            await turn()
+            kafka.answer()
+        await turn()
+        assert [values for _, values in kafka.sent] == [["0"], ["1", "2"]]
+
+    run(scenario)
+
+
+def test_what_is_together_too_large_for_a_batch_is_refused_whole(run: Callable[..., Producers]) -> None:
+    told: list[IsthmusError | None] = []
+
+    async def scenario(writer: BatchWriter, kafka: Producers) -> None:
+        writer.add_together([record("b" * 400), record("c" * 400), record("d" * 400)], "s", told.append)
+        assert told == []
+        await turn()
+        assert kafka.sent == []
+
+    run(scenario)
+    [failure] = told
+    assert isinstance(failure, OversizeFailure)
+    assert failure.size is not None
+    assert failure.size > 1_200
+    assert failure.limit == 1_000
+
+
+@pytest.mark.parametrize("error", [LeaderNotAvailableError(), OutOfOrderSequenceNumber()])
+def test_what_is_added_together_stays_together_when_another_producer_writes_it(
+    run: Callable[..., Producers], error: Exception
+) -> None:
+    told: list[IsthmusError | None] = []
+
+    async def scenario(writer: BatchWriter, kafka: Producers) -> None:
+        writer.add_together([record("0"), record("1"), record("2")], "s", told.append)
+        await turn()
+        writer.add(record("3"), "s", ignore)
+        kafka.answer(error)
+        await eventually(lambda: len(kafka.sent) == 2)
+        assert kafka.sent == [(1, ["0", "1", "2"]), (2, ["0", "1", "2"])]
+        assert told == []
+        kafka.answer()
+        await eventually(lambda: told == [None])
+        await eventually(lambda: len(kafka.sent) == 3)
+        kafka.answer()
+        await writer.close()
+
+    run(scenario)
+
+
+def test_nothing_is_taken_together_after_the_close(run: Callable[..., Producers]) -> None:
+    told: list[IsthmusError | None] = []
+
+    async def scenario(writer: BatchWriter, kafka: Producers) -> None:
+        await writer.close()
+        writer.add_together([record("0")], "s", told.append)
+        await turn()
+
+    run(scenario)
+    assert [type(failure) for failure in told] == [HardFailure]
+
+
+@given(
+    st.lists(
+        st.builds(
+            Record,
+            st.none() | st.binary(max_size=200),
+            st.none() | st.binary(max_size=300),
+            st.lists(st.tuples(st.text(max_size=20), st.none() | st.binary(max_size=200)), max_size=8),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_records_fit_into_a_batch_of_the_sum_of_their_bounds(records: list[Record]) -> None:
+    bound = sum(map(producer.record_bytes, records))
+    batch = producer.Batch(BatchBuilder(bound, 0))
+    assert all(batch.append(record, 1_700_000_000_000 + n) for n, record in enumerate(records))
+    assert batch.builder.size() <= bound
 
 
 def test_nobody_is_told_before_kafka_has_it(run: Callable[..., Producers]) -> None:
