@@ -27,13 +27,17 @@ $(UV):
 # Where setup.py finds what it compiles.
 COMPILED := $(wildcard $(addprefix src/isthmus/,codecs/*/*.py converters/*.py edges/amqp/*/*.py edges/amqp/*/*/*.py journal/*.py kafka/*.py))
 
-$(VENV)/.installed: requirements.lock pyproject.toml setup.py $(COMPILED) | $(UV)
+# Takes away what the lock does not name, this package and the peers included.
+$(VENV)/.packages: requirements.lock | $(UV)
 	$(UV) pip sync --quiet --python $(BIN)/python requirements.lock
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.packages pyproject.toml setup.py $(COMPILED)
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # Without a C compiler the tests against these peers are skipped, and say so.
-$(VENV)/.peers: requirements-peers.lock $(VENV)/.installed
+$(VENV)/.peers: requirements-peers.lock $(VENV)/.packages
 	-$(UV) pip install --quiet --python $(BIN)/python --require-hashes -r requirements-peers.lock
 	@touch $@
 

@@ -19,18 +19,19 @@ A ratio is Go's time by ours, from the medians of all turns. The last line is JS
 
 from __future__ import annotations
 
+import argparse
 import gc
-import json
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from benches.harness import finish, options_of
 from isthmus.codecs.bridge_message import COMPILED, BridgeHeader, BridgeMessage, PropertyType
 
 GO_MODULE = Path(__file__).parent.parent / "tests" / "interop" / "bridge_message" / "go"
@@ -127,7 +128,7 @@ def go_program(folder: Path, data: bytes) -> Iterator[Callable[[str], Work]]:
         process.wait(timeout=10)
 
 
-def measure(folder: Path, body_size: int) -> dict[str, float]:
+def measure(folder: Path, body_size: int, turns: int) -> dict[str, float]:
     """The medians in nanoseconds, by what was measured."""
     message = message_of(body_size)
     data = message.encode()
@@ -140,20 +141,22 @@ def measure(folder: Path, body_size: int) -> dict[str, float]:
             "decode": (ours(BridgeMessage.decode, data), OUR_COUNT),
             "read": (ours(read, data), OUR_COUNT // 3),
         }
-        turns: dict[str, list[float]] = {name: [] for name in works}
-        for turn in range(-3, TURNS):
+        taken_ns: dict[str, list[float]] = {name: [] for name in works}
+        for turn in range(-3, turns):
             for name, (work, count) in works.items():
                 gc.collect()
                 taken = work(count) / count
                 if turn >= 0:  # those before warm both up
-                    turns[name].append(taken)
-    return {name: statistics.median(taken) for name, taken in turns.items()}
+                    taken_ns[name].append(taken)
+    return {name: statistics.median(taken) for name, taken in taken_ns.items()}
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benches.bridge_message", description="beside Go's codec")
+    parser.add_argument("--turns", type=int, default=TURNS)
+    options = options_of(parser, arguments, turns=1)
     if shutil.which("go") is None:
-        print("This benchmark compares with Go, and there is no Go toolchain (go) on this machine.")
-        return 1
+        sys.exit("This benchmark compares with Go, and there is no Go toolchain (go) on this machine.")
     if not COMPILED:
         print("Isthmus was built without a C compiler: decoding takes several times as long as it could.")
     with tempfile.TemporaryDirectory() as folder:
@@ -162,22 +165,21 @@ def main() -> int:
         subprocess.run(build, cwd=GO_MODULE, check=True)
         found: dict[int, dict[str, float]] = {}
         for body_size in BODY_SIZES:
-            print(f"body of {body_size} bytes: {TURNS} turns …", flush=True)
-            found[body_size] = measure(Path(folder), body_size)
+            print(f"body of {body_size} bytes: {options.turns} turns …", flush=True)
+            found[body_size] = measure(Path(folder), body_size, options.turns)
             for name, nanoseconds in found[body_size].items():
                 print(f"  {name:<10} {nanoseconds / 1000:7.2f} µs")
     ratios = {
         f"{name}_ratio": {size: found[size][f"go {by}"] / found[size][name] for size in BODY_SIZES}
         for name, by in (("encode", "encode"), ("decode", "decode"), ("read", "decode"))
     }
-    result: dict[str, object] = {"name": "bridge_message", "compiled": COMPILED}
+    result: dict[str, object] = {"compiled": COMPILED}
     for name, by_size in ratios.items():
         result[name] = round(min(by_size.values()), 2)
     for name, by_size in ratios.items():
         result[f"{name}_by_body_size"] = {str(size): round(ratio, 2) for size, ratio in by_size.items()}
-    print(json.dumps(result))
-    return 0
+    finish("bridge_message", result)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

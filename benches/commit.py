@@ -12,10 +12,20 @@ import argparse
 import multiprocessing
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from benches.harness import ending_in_good_order, finish, machine, percentile, progress, say
-from benches.latency import STAMP, TOPIC, EncodedEntry, consume
+from benches.harness import (
+    embedded_kafka,
+    ending_in_good_order,
+    finish,
+    machine,
+    options_of,
+    percentile,
+    progress,
+    say,
+)
+from benches.latency import QUIET_S, STAMP, TOPIC, EncodedEntry, consume
 from isthmus.config.model.settings import (
     LEDGER,
     ROUTER,
@@ -25,7 +35,6 @@ from isthmus.config.model.settings import (
     PipelineSettings,
     Settings,
 )
-from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.writer import JournalWriter
 from isthmus.kafka.blocking import create_topics
@@ -70,10 +79,13 @@ def measure(kafka: Kafka, folder: Path, rate: int, seconds: float) -> list[Encod
         state_dir=str(folder / "state"),
         monitor=MonitorSettings(port=0),
     )
+    count = int(rate * seconds) * MESSAGES
     context = multiprocessing.get_context("spawn")
     ready, done, results = context.Event(), context.Event(), context.Queue()
     with Pipeline(settings, kafka) as running:
-        receiver = context.Process(target=consume, args=(kafka.servers, ready, done, results), daemon=True)
+        receiver = context.Process(
+            target=consume, args=(kafka.servers, count, ready, done, results), daemon=True
+        )
         sender = context.Process(target=commit, args=(kafka, settings.journal, rate, seconds), daemon=True)
         receiver.start()
         ready.wait(60)
@@ -85,23 +97,22 @@ def measure(kafka: Kafka, folder: Path, rate: int, seconds: float) -> list[Encod
                 sender.join(0.5)
                 bar.advance(task, 0.5)
         done.set()
-        arrivals: dict[int, EncodedEntry] = results.get(timeout=120)
+        arrivals: dict[int, EncodedEntry] = results.get(timeout=QUIET_S + 60)
         receiver.join(10)
     return [arrivals[number] for number in sorted(arrivals)]
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benches.commit", description="latency of a commit")
     parser.add_argument("--rate", type=int, default=200, help="transactions a second")
     parser.add_argument("--seconds", type=float, default=60, help="how long to measure")
     parser.add_argument("--warm-up", type=float, default=45, help="how long to send before that")
-    options = parser.parse_args()
+    options = options_of(parser, arguments, rate=20, seconds=2, warm_up=0)
     say(f"[bold]commit[/]: {options.rate} transactions of {MESSAGES} messages a second on {machine()}")
     total_s = options.warm_up + options.seconds
     with ending_in_good_order(), tempfile.TemporaryDirectory(prefix="isthmus-bench-") as name:
         folder = Path(name)
-        with EmbeddedKafka(folder / "kafka") as broker:
-            kafka = Kafka(broker.bootstrap_servers)
+        with embedded_kafka(folder / "kafka") as kafka:
             create_topics(kafka, [TOPIC], 2)
             arrivals = measure(kafka, folder, options.rate, total_s)
     begin = arrivals[0].sent_s + options.warm_up

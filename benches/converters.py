@@ -11,37 +11,42 @@ from __future__ import annotations
 import argparse
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.table import Table
 
-from benches.harness import console, ending_in_good_order, finish, in_turn, machine, middle, say
+from benches.harness import (
+    console,
+    embedded_kafka,
+    ending_in_good_order,
+    finish,
+    in_turn,
+    machine,
+    middle,
+    options_of,
+    say,
+)
 from benches.router import ADDRESSES, BODY_BYTES, SPARK, RouterBench
 from isthmus import AmqpMessage, AmqpValue, MessageHeader, MessageProperties
 from isthmus.codecs.amqp import Byte, Symbol
 from isthmus.codecs.jms import to_message
 from isthmus.config.model.settings import PipelineSettings
 from isthmus.converters.conversion_headers import conversion_headers
-from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal import layout
-from isthmus.kafka.options import Kafka
 from isthmus.pipeline.session import start_session
 
 CONVERTERS = ("default", "json", "raw", "jms")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benches.converters", description="the converters' speed")
     parser.add_argument("--records", type=int, default=500_000, help="how many records the journal has")
     parser.add_argument("--rounds", type=int, default=3, help="how many runs of each, after the warm-up")
-    options = parser.parse_args()
+    options = options_of(parser, arguments, records=200, rounds=1)
     with ending_in_good_order(), tempfile.TemporaryDirectory(prefix="isthmus-bench-") as folder:
         say(f"converters: {options.records:,} AMQP messages of {BODY_BYTES} B, {machine()}")
-        with EmbeddedKafka(
-            Path(folder, "kafka"), overrides={"log.segment.delete.delay.ms": "1000"}
-        ) as broker:
-            kafka = Kafka(broker.bootstrap_servers)
+        with embedded_kafka(Path(folder, "kafka")) as kafka:
             bench = RouterBench(kafka, options.records, Path(folder), amqp_records())
             spark = start_session(
                 "bench", PipelineSettings(master="local[2]"), tasks=2, log_dir=Path(folder, "logs")
@@ -50,7 +55,7 @@ def main() -> None:
                 candidates = {SPARK: lambda: bench.copy(spark)} | {
                     name: lambda name=name: bench.route(spark, name) for name in CONVERTERS
                 }
-                results = in_turn(candidates, rounds=options.rounds)
+                results = in_turn(candidates, rounds=options.rounds, warm_up=not options.small)
             finally:
                 spark.stop()
     per_s = {name: options.records / middle([run.seconds for run in runs]) for name, runs in results.items()}

@@ -27,18 +27,26 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import Producer
 
-from benches.harness import cpu_s, ending_in_good_order, finish, in_turn, machine, say
+from benches.harness import (
+    cpu_s,
+    embedded_kafka,
+    ending_in_good_order,
+    finish,
+    in_turn,
+    machine,
+    options_of,
+    say,
+)
 from benches.jms import JmsLoad
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue, MessageHeader, MessageProperties
 from isthmus.converters import converter
 from isthmus.embedded.claim import answers
-from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.embedded.ports import HOST, free_port
 from isthmus.kafka.blocking import create_topics
 from isthmus.kafka.options import Kafka
@@ -103,23 +111,24 @@ def fill(kafka: Kafka, topic: str, count: int) -> None:
     producer.flush(30)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--only", choices=COUNTS, action="append", help="measure this alone; may be repeated")
     parser.add_argument("--connections", type=int, default=1, help="senders at a time")
-    options = parser.parse_args()
+    parser.add_argument("--share", type=float, default=1.0, help="which part of the messages a round has")
+    options = options_of(parser, arguments, rounds=1, share=0.01)
+    counts = {kind: int(count * options.share) for kind, count in COUNTS.items()}
     kinds = options.only or list(COUNTS)
     say(machine())
     with (
         ending_in_good_order(),
         tempfile.TemporaryDirectory() as name,
-        EmbeddedKafka(Path(name) / "kafka") as broker,
+        embedded_kafka(Path(name) / "kafka") as kafka,
         Artemis(Path(name) / "artemis") as artemis,
         JmsLoad(Path(name) / "jms") as jms,
     ):
-        kafka = Kafka(broker.bootstrap_servers)
         with front_door(Path(name), kafka) as (url, pid):
             cpu: dict[str, list[float]] = {kind: [] for kind in kinds}
 
@@ -130,12 +139,12 @@ def main() -> None:
                 def run() -> float:
                     queue = f"{kind}-{next(numbers)}"
                     if kind == "receive":
-                        fill(kafka, queue, COUNTS[kind])
+                        fill(kafka, queue, counts[kind])
                     before = cpu_s(pid)
-                    rate = jms.run(kind, url, queue, COUNTS[kind], connections(kind))
+                    rate = jms.run(kind, url, queue, counts[kind], connections(kind))
                     after = cpu_s(pid)
                     if before is not None and after is not None:
-                        cpu[kind].append(1e6 * (after - before) / COUNTS[kind])
+                        cpu[kind].append(1e6 * (after - before) / counts[kind])
                     return rate
 
                 return run
@@ -144,10 +153,10 @@ def main() -> None:
                 def run() -> float:
                     queue = f"{kind}-{next(numbers)}"
                     if kind == "receive":
-                        jms.run("async", artemis.url, queue, COUNTS[kind])
-                    rate = jms.run(kind, artemis.url, queue, COUNTS[kind], connections(kind))
+                        jms.run("async", artemis.url, queue, counts[kind])
+                    rate = jms.run(kind, artemis.url, queue, counts[kind], connections(kind))
                     if kind != "receive":
-                        jms.run("receive", artemis.url, queue, COUNTS[kind])
+                        jms.run("receive", artemis.url, queue, counts[kind])
                     return rate
 
                 return run
@@ -157,7 +166,7 @@ def main() -> None:
                 for kind in kinds
                 for name, run in (("Artemis", theirs), ("front door", ours))
             }
-            rates = in_turn(candidates, rounds=options.rounds)
+            rates = in_turn(candidates, rounds=options.rounds, warm_up=not options.small)
         version = artemis.version
     results: dict[str, object] = {"artemis": version, "connections": options.connections, "bars": BARS}
     for kind in kinds:

@@ -21,6 +21,7 @@ import multiprocessing
 import struct
 import tempfile
 import time
+from collections.abc import Sequence
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +29,18 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, Producer
 from rich.table import Table
 
-from benches.harness import console, ending_in_good_order, finish, machine, middle, percentile, progress, say
+from benches.harness import (
+    console,
+    embedded_kafka,
+    ending_in_good_order,
+    finish,
+    machine,
+    middle,
+    options_of,
+    percentile,
+    progress,
+    say,
+)
 from isthmus.config.model.settings import (
     JournalSettings,
     KafkaSettings,
@@ -36,7 +48,6 @@ from isthmus.config.model.settings import (
     PipelineSettings,
     Settings,
 )
-from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op
 from isthmus.kafka.blocking import create_topics
@@ -49,6 +60,8 @@ from isthmus.routing.route import Route
 TOPIC = "latency-out"
 PARTITIONS = 2
 SHORT_BATCH_S = 15.0
+QUIET_S = 120.0
+"""What has not arrived after so long a pause is lost."""
 STAMP = struct.Struct(">qq")  # number, and when it was sent, in ns
 
 
@@ -90,9 +103,13 @@ def produce(servers: str, topic: str, rate: int, seconds: float) -> None:
 
 
 def consume(
-    servers: str, ready: Event, done: Event, results: multiprocessing.Queue[dict[int, EncodedEntry]]
+    servers: str,
+    count: int,
+    ready: Event,
+    done: Event,
+    results: multiprocessing.Queue[dict[int, EncodedEntry]],
 ) -> None:
-    """Take records one by one until the producer is done and nothing more comes."""
+    """Take records one by one until there are so many, or the producer is done and nothing more comes."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": f"bench-{time.time_ns()}", "auto.offset.reset": "latest"}
     )
@@ -102,7 +119,7 @@ def consume(
         consumer.poll(0.1)
     ready.set()
     quiet_since = time.monotonic()
-    while not (done.is_set() and time.monotonic() - quiet_since > 5):
+    while len(arrivals) < count and not (done.is_set() and time.monotonic() - quiet_since > QUIET_S):
         record = consumer.poll(0.2)
         if record is None or record.error():
             continue
@@ -131,7 +148,9 @@ def measure(
     context = multiprocessing.get_context("spawn")
     ready, done, results = context.Event(), context.Event(), context.Queue()
     with Pipeline(settings, kafka) as running:
-        receiver = context.Process(target=consume, args=(kafka.servers, ready, done, results), daemon=True)
+        receiver = context.Process(
+            target=consume, args=(kafka.servers, int(rate * seconds), ready, done, results), daemon=True
+        )
         sender = context.Process(
             target=produce, args=(kafka.servers, settings.journal.topic, rate, seconds), daemon=True
         )
@@ -145,7 +164,7 @@ def measure(
                 sender.join(0.5)
                 bar.advance(task, 0.5)
         done.set()
-        arrivals: dict[int, EncodedEntry] = results.get(timeout=120)
+        arrivals: dict[int, EncodedEntry] = results.get(timeout=QUIET_S + 60)
         receiver.join(10)
     return [arrivals[number] for number in sorted(arrivals)], int(rate * seconds) - len(arrivals)
 
@@ -160,7 +179,7 @@ def stalls(arrivals: list[EncodedEntry], batch_s: float) -> list[float]:
     return list(longest.values())
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benches.latency", description="latency of the pipeline")
     parser.add_argument("--rate", type=int, default=1000, help="messages a second")
     parser.add_argument("--seconds", type=float, default=60, help="how long to measure")
@@ -168,7 +187,16 @@ def main() -> None:
     parser.add_argument(
         "--batch", type=float, default=PipelineSettings().batch_duration_s, help="seconds a batch"
     )
-    options = parser.parse_args()
+    parser.add_argument(
+        "--short-batch",
+        type=float,
+        default=SHORT_BATCH_S,
+        help="the same for boundaries",
+    )
+    parser.add_argument("--boundaries", type=int, default=4, help="how many of those batches")
+    options = options_of(
+        parser, arguments, rate=100, seconds=2, warm_up=0, batch=5, short_batch=5, boundaries=1
+    )
     say(f"[bold]latency[/]: {options.rate} messages a second on {machine()}")
 
     def after_warm_up(arrivals: list[EncodedEntry]) -> list[float]:
@@ -177,8 +205,7 @@ def main() -> None:
 
     with ending_in_good_order(), tempfile.TemporaryDirectory(prefix="isthmus-bench-") as name:
         folder = Path(name)
-        with EmbeddedKafka(folder / "kafka") as broker:
-            kafka = Kafka(broker.bootstrap_servers)
+        with embedded_kafka(folder / "kafka") as kafka:
             create_topics(kafka, [TOPIC], PARTITIONS)
             long = options.warm_up + options.seconds
             real_time, lost_real_time = measure(
@@ -192,9 +219,9 @@ def main() -> None:
             short, lost_short = measure(
                 kafka,
                 folder,
-                PipelineSettings(batch_duration_s=SHORT_BATCH_S),
+                PipelineSettings(batch_duration_s=options.short_batch),
                 options.rate,
-                options.warm_up + 4 * SHORT_BATCH_S,
+                options.warm_up + options.boundaries * options.short_batch,
                 "boundaries",
             )
             micro_batch, lost_micro_batch = measure(
@@ -202,7 +229,7 @@ def main() -> None:
             )
     ordered = after_warm_up(real_time)
     warm = short[0].sent_s + options.warm_up
-    boundaries = stalls([each for each in short if each.sent_s >= warm], SHORT_BATCH_S)
+    boundaries = stalls([each for each in short if each.sent_s >= warm], options.short_batch)
     begin = micro_batch[0].sent_s + options.warm_up / 2
     in_batches = sorted(each.latency_ms for each in micro_batch if each.sent_s >= begin)
     results = {

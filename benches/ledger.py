@@ -19,7 +19,8 @@ import argparse
 import itertools
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,16 +33,17 @@ from rich.table import Table
 from benches.harness import (
     console,
     cpu_s,
+    embedded_kafka,
     ending_in_good_order,
     finish,
     in_turn,
     machine,
     middle,
+    options_of,
     progress,
     say,
 )
 from isthmus.config.model.settings import PipelineSettings
-from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.partitions import JournalPartitions
@@ -68,7 +70,7 @@ class Run(NamedTuple):
     peak_bytes: int = 0
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benches.ledger", description="the ledger's throughput")
     parser.add_argument("--records", type=int, default=330_000, help="how many records the journal has")
     parser.add_argument("--rounds", type=int, default=3, help="how many runs of each, after the warm-up")
@@ -77,13 +79,11 @@ def main() -> None:
         "--many", type=int, default=100_000, help="how many sessions the third journal is of; 0: none"
     )
     parser.add_argument("--batch", type=int, default=500_000, help="how many records Spark takes at once")
-    options = parser.parse_args()
+    options = options_of(parser, arguments, records=220, rounds=1, sessions=5, many=20)
     with ending_in_good_order(), tempfile.TemporaryDirectory(prefix="isthmus-bench-") as folder:
         say(f"ledger: transactions of {MESSAGES} messages of {BODY_BYTES} B, {machine()}")
-        with EmbeddedKafka(
-            Path(folder, "kafka"), overrides={"log.segment.delete.delay.ms": "1000"}
-        ) as broker:
-            bench = LedgerBench(Kafka(broker.bootstrap_servers), Path(folder), options)
+        with embedded_kafka(Path(folder, "kafka")) as kafka:
+            bench = LedgerBench(kafka, Path(folder), options)
             results = bench.run()
     report(results, bench)
 
@@ -94,6 +94,7 @@ class LedgerBench:
     def __init__(self, kafka: Kafka, folder: Path, options: argparse.Namespace) -> None:
         self._kafka, self._folder, self._options = kafka, folder, options
         self._numbers = itertools.count()
+        self._name = f"ledger-{uuid.uuid4().hex[:8]}"
         a_transaction = MESSAGES + 1
         self.transactions = {LEDGER: max(options.records // a_transaction, 1)}
         if options.many:
@@ -111,12 +112,12 @@ class LedgerBench:
                 SPARK: lambda: self._copy(spark),
                 **{name: (lambda name=name: self._decide(spark, name)) for name in self.transactions},  # type: ignore[misc]
             }
-            return in_turn(candidates, rounds=self._options.rounds)
+            return in_turn(candidates, rounds=self._options.rounds, warm_up=not self._options.small)
         finally:
             spark.stop()
 
     def _copy(self, spark: SparkSession) -> Run:
-        journal, copy = self._load(LEDGER), f"copy.{next(self._numbers)}"
+        journal, copy = self._load(LEDGER), f"{self._name}.copy.{next(self._numbers)}"
         create_topics(self._kafka, [copy], PLACES.partitions)
         source = spark.readStream.format("kafka").option("subscribe", journal)
         source = source.option("startingOffsets", "earliest").option("includeHeaders", "true")
@@ -156,7 +157,7 @@ class LedgerBench:
         return Run(took_ms / 1000, after - before, _state_bytes(query), memory.peak_bytes)
 
     def _load(self, name: str) -> str:
-        topic = f"journal.{next(self._numbers)}"
+        topic = f"{self._name}.journal.{next(self._numbers)}"
         create_topics(self._kafka, [topic], PLACES.partitions, {"cleanup.policy": "compact"})
         load(self._kafka, topic, self.transactions[name], self.sessions[name])
         return topic

@@ -15,19 +15,26 @@ import multiprocessing
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from multiprocessing.queues import Queue
 from pathlib import Path
 
 import nats
-from benches.harness import ending_in_good_order, finish, machine, percentile, say
+from benches.harness import (
+    embedded_kafka,
+    ending_in_good_order,
+    finish,
+    machine,
+    options_of,
+    percentile,
+    say,
+)
 from isthmus.codecs.bridge_message import BridgeMessage
 from isthmus.config import load
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage
 from isthmus.edges.mq.port import QueueTarget
 from isthmus.edges.service import EdgeService
-from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.embedded.nats import EmbeddedNats
-from isthmus.kafka.options import Kafka
 from isthmus.pipeline.run import Pipeline
 from isthmus.testing.queue_manager import shared_queue_manager
 
@@ -96,26 +103,26 @@ def measure(url: str, rate: int, seconds: float) -> list[float]:
         process.join(30)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rate", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--warm-up", type=float, default=20)
-    options = parser.parse_args()
+    options = options_of(parser, arguments, rate=20, seconds=1, warm_up=1)
     say(machine())
     with (
         ending_in_good_order(),
         tempfile.TemporaryDirectory() as folder,
-        EmbeddedKafka(Path(folder) / "kafka") as broker,
+        embedded_kafka(Path(folder) / "kafka") as kafka,
         EmbeddedNats(Path(folder) / "nats") as server,
     ):
         file = Path(folder) / "bridge.properties"
         file.write_text(
-            f"{BRIDGE}kafka.bootstrap.servers={broker.bootstrap_servers}\n"
+            f"{BRIDGE}kafka.bootstrap.servers={kafka.servers}\n"
             f"state.dir={folder}/state\nnats.servers={server.url}\n"
         )
-        settings, kafka = load(file, {}), Kafka(broker.bootstrap_servers)
+        settings = load(file, {})
         ended = threading.Event()
         application = threading.Thread(target=answer, args=(ended,))
         application.start()

@@ -21,7 +21,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import tempfile
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,17 +35,18 @@ from rich.table import Table
 from benches.harness import (
     console,
     cpu_s,
+    embedded_kafka,
     ending_in_good_order,
     finish,
     in_turn,
     machine,
     middle,
+    options_of,
     progress,
     say,
 )
 from benches.streams import StreamsRouter
 from isthmus.config.model.settings import PipelineSettings, Settings
-from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal import layout
 from isthmus.kafka.blocking import admin_client, create_topics
 from isthmus.kafka.options import Kafka
@@ -71,22 +73,21 @@ class Run(NamedTuple):
     cpu_s: float | None
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benches.router", description="the router's throughput")
     parser.add_argument("--records", type=int, default=1_000_000, help="how many records the journal has")
     parser.add_argument("--rounds", type=int, default=3, help="how many runs of each, after the warm-up")
     parser.add_argument(
         "--without-streams", action="store_true", help="leave Kafka Streams out: it needs javac"
     )
-    options = parser.parse_args()
+    options = options_of(parser, arguments, records=200, rounds=1)
     with ending_in_good_order(), tempfile.TemporaryDirectory(prefix="isthmus-bench-") as folder:
         say(f"router: {options.records:,} records of {BODY_BYTES} B, {machine()}")
-        # Topics of past runs must not fill the disk.
-        with EmbeddedKafka(
-            Path(folder, "kafka"), overrides={"log.segment.delete.delay.ms": "1000"}
-        ) as broker:
-            bench = RouterBench(Kafka(broker.bootstrap_servers), options.records, Path(folder))
-            results = bench.run(options.rounds, with_streams=not options.without_streams)
+        with embedded_kafka(Path(folder, "kafka")) as kafka:
+            bench = RouterBench(kafka, options.records, Path(folder))
+            results = bench.run(
+                options.rounds, with_streams=not options.without_streams, warm_up=not options.small
+            )
     report(results, options.records)
 
 
@@ -100,12 +101,13 @@ class RouterBench:
         self._records = records
         self._folder = folder
         self._numbers = itertools.count()
+        self._bridge_id = f"bench-{uuid.uuid4().hex[:8]}"
         settings = self._settings(TOPICS)
         prepare(settings, kafka)  # makes the journal as the bridge does
-        self._bridge_id, self._journal = settings.bridge_id, settings.journal.topic
+        self._journal = settings.journal.topic
         load(kafka, self._journal, settings.journal.partitions, journal or journal_records(), records)
 
-    def run(self, rounds: int, *, with_streams: bool) -> dict[str, list[Run]]:
+    def run(self, rounds: int, *, with_streams: bool, warm_up: bool) -> dict[str, list[Run]]:
         """The runs of every candidate."""
         pipeline = PipelineSettings(master="local[2]")
         spark = start_session("bench", pipeline, tasks=2, log_dir=self._folder / "logs")
@@ -116,7 +118,7 @@ class RouterBench:
                 SPARK_TUNED: lambda: self._copy_with_the_routers_options(spark),
             }
             if not with_streams:
-                return in_turn(candidates, rounds=rounds)
+                return in_turn(candidates, rounds=rounds, warm_up=warm_up)
             with StreamsRouter(
                 self._kafka.servers,
                 self._journal,
@@ -126,7 +128,7 @@ class RouterBench:
                 folder=self._folder / "streams",
             ) as streams:
                 candidates[STREAMS] = lambda: self._route_in_streams(streams)
-                return in_turn(candidates, rounds=rounds)
+                return in_turn(candidates, rounds=rounds, warm_up=warm_up)
         finally:
             spark.stop()
 
@@ -141,7 +143,7 @@ class RouterBench:
             )
             for place, address in enumerate(ADDRESSES)
         )
-        return Settings(bridge_id="bench", routes=routes, state_dir=str(self._folder))
+        return Settings(bridge_id=self._bridge_id, routes=routes, state_dir=str(self._folder))
 
     def copy(self, spark: SparkSession) -> Run:
         """Spark's own copy."""
@@ -183,7 +185,7 @@ class RouterBench:
     def _route_in_streams(self, streams: StreamsRouter) -> Run:
         topics = self._new_topics(*TOPICS, partitions=EMBEDDED_PARTITIONS)
         routes = [(address, topics[place % len(topics)]) for place, address in enumerate(ADDRESSES)]
-        run = streams.run(f"bench-{next(self._numbers)}", routes)
+        run = streams.run(f"{self._bridge_id}-{next(self._numbers)}", routes)
         self._check_and_delete(topics)
         return Run(*run)
 
@@ -192,7 +194,7 @@ class RouterBench:
 
     def _new_topics(self, *names: str, partitions: int) -> tuple[str, ...]:
         number = next(self._numbers)
-        topics = tuple(f"{name}.{number}" for name in names)
+        topics = tuple(f"{self._bridge_id}.{name}.{number}" for name in names)
         create_topics(self._kafka, topics, partitions)
         return topics
 

@@ -19,14 +19,14 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka import Producer
 
 from benches.front_door import front_door
-from benches.harness import ending_in_good_order, finish, machine, say
+from benches.harness import embedded_kafka, ending_in_good_order, finish, machine, options_of, say
 from benches.jms import JmsProgram
-from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.kafka.blocking import QUIET, create_topics, read_topic
 from isthmus.kafka.options import Kafka
 
@@ -112,21 +112,21 @@ def growth(samples: list[tuple[float, float]]) -> tuple[float, float]:
     return statistics.median(later[:few]), statistics.median(later[-few:])
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--rate", type=float, help="messages a second, in place of half the maximum")
     parser.add_argument("--connections", type=int, default=CONNECTIONS)
-    options = parser.parse_args()
+    parser.add_argument("--maximum", type=float, default=MAXIMUM_S, help="seconds of sending all they can")
+    options = options_of(parser, arguments, minutes=0.05, rate=200, connections=20, maximum=1.0)
     subscribers = min(SUBSCRIBERS, options.connections)
     say(machine())
     with (
         ending_in_good_order(),
         tempfile.TemporaryDirectory() as name,
-        EmbeddedKafka(Path(name) / "kafka") as broker,
+        embedded_kafka(Path(name) / "kafka") as kafka,
     ):
-        kafka = Kafka(broker.bootstrap_servers)
         create_topics(kafka, [TOPIC], 1)
         with (
             front_door(Path(name), kafka, f"journal.topic={JOURNAL}\n") as (url, pid),
@@ -144,7 +144,7 @@ def main() -> None:
             watch = Watch(pid, kafka)
             watch.start()
             began = time.monotonic()
-            jms.ask(f"{MAXIMUM_S} 0")
+            jms.ask(f"{options.maximum} 0")
             maximum = int(jms.answer().split()[1]) / (time.monotonic() - began)
             rate = options.rate or maximum / 2
             say(f"at most {maximum:,.0f} msg/s; now {rate:,.0f} msg/s for {options.minutes:g} minutes")

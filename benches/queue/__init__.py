@@ -21,6 +21,7 @@ receivers where that makes a difference. Every queue has one sender, and in Kafk
 - *speed*: the rate at which a backlog is read with AUTO_ACKNOWLEDGE; ``receive_ratio`` is ours over Artemis'.
 - *exit*: from SIGTERM to the end of the process, with receivers attached.
 
-``lost``, ``duplicates`` and ``inversions`` are the sums over all cases and must be 0. The last line is JSON;
-``broken`` in it says what went wrong in which queue, whose name has case, prefetch and number of receivers.
+``lost``, ``duplicates`` and ``inversions`` are the sums over all cases and must be 0. The last line is JSON,
+with Artemis' figures as ``artemis_…``; ``broken`` in it says what went wrong in which queue, whose name has
+case, prefetch and number of receivers.
 """

@@ -12,7 +12,7 @@ from pathlib import Path
 from benches import queue
 from benches.harness import ending_in_good_order, finish, machine, say
 from benches.jms import JmsQueue
-from benches.queue.cases import copies, cycle, exit_, join, kill, order, rollback, speed
+from benches.queue.cases import EXIT_S, copies, cycle, exit_, join, kill, order, rollback, speed
 from benches.queue.servers import ArtemisBroker, Isthmus, Server
 from benches.queue.trial import SMALL, Sizes, Trial
 
@@ -22,14 +22,14 @@ BARS = {
     "inversions": 0,
     "join_p50_ms": 100,
     "memory_growth_percent": 5,
-    "exit_s": 10,
+    "exit_s": EXIT_S,
 }
 
 
 def one_by_one(case: Callable[[Trial], None]) -> Callable[[Sequence[Trial]], None]:
     def run(trials: Sequence[Trial]) -> None:
         for trial in trials:
-            with timed(f"  {trial.server.name}"):
+            with timed(f"  {case.__name__.strip('_')}, {trial.server.name}"):
                 case(trial)
 
     return run
@@ -79,6 +79,7 @@ def main() -> None:
 
 @contextmanager
 def timed(what: str) -> Iterator[None]:
+    say(f"{what} …")
     began = time.monotonic()
     yield
     say(f"{what}: {time.monotonic() - began:.1f} s")

@@ -20,6 +20,7 @@ from benches.soak import rss_mib
 
 MAX_DELIVERIES = 10
 CYCLE_LIMIT_S = 180
+EXIT_S = 10.0
 KILL_AFTER = 8
 """How many messages a program sees before it is killed."""
 SETTLE_S = 15.0
@@ -166,7 +167,7 @@ def join(trial: Trial) -> None:
         times[kind] = sorted(Event(*each).number / 1e6 for each in reply.events)
         if reply.problem:
             trial.complain(f"join, {kind} queues", reply.problem)
-            trial.counts["lost"] += len(queues) - len(reply.events)
+            trial.counts["lost"] += 1
     every = sorted(itertools.chain(*times.values()))
     for name, ordered in (("join", every), ("join_new", times["new"]), ("join_known", times["known"])):
         if ordered:
@@ -193,6 +194,8 @@ def kill(trial: Trial) -> None:
                 lines.append(victim.answer())
             died_ns = time.monotonic_ns()
             lines += victim.kill().splitlines()
+        if lines[-1].startswith("{"):
+            trial.complain(queue, f"the program to be killed has ended: {lines[-1]}")
         trace = [Event(*msgspec.json.decode(line))._replace(receiver=-1) for line in lines if _is_event(line)]
         trace.append(Event(max(died_ns, trace[-1].at_ns + 1) if trace else died_ns, "died", -1))
         known = judge(sizes.to_kill, trace)
@@ -237,3 +240,5 @@ def exit_(trial: Trial) -> None:
     began = time.monotonic()
     trial.server.stop()
     trial.figures["exit_s"] = round(time.monotonic() - began, 1)
+    if trial.figures["exit_s"] > EXIT_S:
+        trial.complain("exit", f"it took {trial.figures['exit_s']} s or more")

@@ -98,7 +98,7 @@ class Trial:
     def complain(self, queue: str, problem: str) -> None:
         """Note what went wrong."""
         self.broken.append(f"{self.server.name} {queue}: {problem}")
-        say(f"  BROKEN {self.broken[-1]}")
+        say(f"    BROKEN {self.broken[-1]}")
 
     def settle(
         self,

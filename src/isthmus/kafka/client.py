@@ -138,16 +138,24 @@ class ResilientClient:
             await self.refresh()
         return await self.send(random.choice(list(self._brokers)), request)
 
-    async def leader(self, topic: str, partition: int) -> int:
-        """The broker that leads a partition, as far as known; `forget_topic` has it asked for anew."""
+    async def leaders(self, topic: str) -> dict[int, int]:
+        """The brokers that lead the partitions of a topic, as far as known, or -1 where none does.
+
+        `forget_topic` has them asked for anew. Raises `UnknownTopicOrPartitionError`.
+        """
         known = self._topics.get(topic) or await self.topic(topic)
-        if known is None or partition not in known.leaders:
+        if known is None:
+            raise UnknownTopicOrPartitionError(topic)
+        return known.leaders
+
+    async def leader(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition. Raises `LeaderNotAvailableError` if none does."""
+        leaders = await self.leaders(topic)
+        if leaders.get(partition, -1) < 0:
             self.forget_topic(topic)
-            raise UnknownTopicOrPartitionError(f"{topic}[{partition}]")
-        if known.leaders[partition] < 0:
-            self.forget_topic(topic)
-            raise LeaderNotAvailableError(f"{topic}[{partition}]")
-        return known.leaders[partition]
+            error = LeaderNotAvailableError if partition in leaders else UnknownTopicOrPartitionError
+            raise error(f"{topic}[{partition}]")
+        return leaders[partition]
 
     async def coordinator(self, group: str) -> int:
         """The broker that coordinates a group; `forget_coordinator` has it asked for anew."""

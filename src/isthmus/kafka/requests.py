@@ -29,6 +29,7 @@ from isthmus.kafka.faults import KafkaRefusal
 
 UNSUPPORTED_VERSION: Final = 35
 TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
 GROUP_RESOURCE: Final = 32
 SET: Final = 0
 """An incremental change that gives a setting a value."""

@@ -17,6 +17,7 @@ from isthmus.edges.amqp.server.receivers.outgoing_link import Undeliverable, ski
 from isthmus.edges.journal import EdgeJournal
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Record
+from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.blocking import create_topics, read_topic
 from isthmus.kafka.options import Kafka
 
@@ -30,9 +31,10 @@ class KafkaDoor(Door):
         self.kafka = Kafka(servers)
         self.topic = f"journal-{uuid.uuid4().hex[:8]}"
         create_topics(self.kafka, [self.topic], 4)
+        self.admin = KafkaAdmin(self.kafka)
         super().__init__(
             journal=self._open,
-            addresses=KafkaAddresses(self.kafka, [], direct=True, auto_create=True),
+            addresses=KafkaAddresses(self.admin, [], direct=True, auto_create=True),
             **settings,
         )
 
@@ -46,6 +48,7 @@ class KafkaDoor(Door):
             if isinstance(self.outgoing_links, KafkaOutgoingLinks):
                 self.run(self.outgoing_links.close())
             self.run(self.edge_journal.close())
+            self.run(self.admin.close())
         finally:
             self._stop()
 

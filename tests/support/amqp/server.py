@@ -28,7 +28,7 @@ class AnyAddress:
     def knows(self, address: str) -> bool:
         return address in self.asked and not address.startswith("no-")
 
-    async def find(self, address: str) -> str | None:
+    async def find(self, address: str, *, queue: bool = False) -> str | None:
         await asyncio.sleep(0)
         self.asked.append(address)
         return f"{address} does not exist" if address.startswith("no-") else None

@@ -6,16 +6,11 @@ the route's predicate fails for it whatever the headers are.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from confluent_kafka import KafkaException
-
 from isthmus.config.model import values
-from isthmus.errors import HardFailure
-from isthmus.kafka.blocking import REQUEST_TIMEOUT_S, LastingAdmin, create_topics
-from isthmus.kafka.options import Kafka
+from isthmus.kafka.admin import KafkaAdmin
 from isthmus.message import Body, BodyKind, Message
 from isthmus.routing.predicate import (
     All,
@@ -31,6 +26,8 @@ from isthmus.routing.predicate import (
 )
 from isthmus.routing.route import TEMPORARY_PREFIX, Route, topic_of_address
 
+QUEUE: Final = "queue"
+"""The capability of a target that is a JMS queue."""
 KEPT: Final = 10_000
 """How many addresses are remembered; then they are asked for anew."""
 
@@ -42,10 +39,11 @@ class AddressBook(Protocol):
         """Whether an address is known to be taken, without asking anyone."""
         ...
 
-    async def find(self, address: str) -> str | None:
+    async def find(self, address: str, *, queue: bool = False) -> str | None:
         """None if the address is taken, which may make it so; else why not, for people.
 
-        Raises `HardFailure` when Kafka does not answer.
+        ``queue`` is whether it is known to be that of a queue. Raises `HardFailure` when Kafka does not
+        answer.
         """
         ...
 
@@ -54,28 +52,33 @@ class KafkaAddresses:
     """The addresses of a bridge's routes, and with ``direct`` those of Kafka's topics."""
 
     def __init__(
-        self, kafka: Kafka, routes: Sequence[Route], *, direct: bool, auto_create: bool, partitions: int = 4
+        self,
+        admin: KafkaAdmin,
+        routes: Sequence[Route],
+        *,
+        direct: bool,
+        auto_create: bool,
+        partitions: int = 4,
+        queue_partitions: int = 1,
     ) -> None:
-        self._kafka = kafka
+        self._admin = admin
         self._routes = [route for route in routes if not route.is_direct]
         self._direct = direct or any(route.is_direct for route in routes)
         self._auto_create = auto_create
         self._partitions = partitions
+        self._queue_partitions = queue_partitions
         self._known: set[str] = set()
-        self._admin = LastingAdmin(kafka)
 
     def knows(self, address: str) -> bool:
         """Whether the address was found before, or is that of a temporary queue, here or elsewhere."""
         return address in self._known or address.startswith(TEMPORARY_PREFIX)
 
-    async def find(self, address: str) -> str | None:
-        """Look the address up; topics are made where that is allowed."""
+    async def find(self, address: str, *, queue: bool = False) -> str | None:
+        """Look the address up; topics are made where that is allowed, for a queue with one partition."""
         if self.knows(address):
             return None
         if not any(_possible(route.predicate, address) is not False for route in self._routes):
-            problem = (
-                await asyncio.to_thread(self._find_topic, address) if self._direct else "no route takes it"
-            )
+            problem = await self._find_topic(address, queue) if self._direct else "no route takes it"
             if problem is not None:
                 return f"{address!r:.300}: {problem}"
         if len(self._known) >= KEPT:  # routes may take any number of them
@@ -83,23 +86,16 @@ class KafkaAddresses:
         self._known.add(address)
         return None
 
-    def _find_topic(self, address: str) -> str | None:
+    async def _find_topic(self, address: str, queue: bool) -> str | None:
         topic = topic_of_address(address)
         try:
             values.topic_name(topic)
         except ValueError as error:
             return f"no topic can have that name: {error}"
-        try:
-            if topic in self._admin.ask(lambda admin: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).topics:
-                return None
+        if await self._admin.topic(topic) is None:
             if not self._auto_create:
                 return f"there is no topic {topic}, and no route takes it"
-            create_topics(self._kafka, [topic], self._partitions)
-        except KafkaException as error:
-            raise HardFailure(
-                f"Kafka does not say whether there is a topic {topic}: {error.args[0].str()}",
-                remedy="check that the brokers are up",
-            ) from error
+            await self._admin.create_topic(topic, self._queue_partitions if queue else self._partitions)
         return None
 
 

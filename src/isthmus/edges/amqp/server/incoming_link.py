@@ -29,7 +29,7 @@ from isthmus.edges.amqp.protocol.conditions import (
 )
 from isthmus.edges.amqp.protocol.performatives import FIRST
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error, Rejected, Target, TransactionalState
-from isthmus.edges.amqp.server.addresses import KEPT
+from isthmus.edges.amqp.server.addresses import KEPT, QUEUE
 from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA
 from isthmus.edges.amqp.server.link import Granted, ServerLink
 from isthmus.edges.amqp.server.transactions import Transaction
@@ -116,7 +116,8 @@ class IncomingLink(ServerLink):
         if target.address:
             if not connection.client.may_send(target.address):
                 raise Refused(UNAUTHORIZED_ACCESS, f"you may not send to {target.address!r:.300}")
-            problem = await server.addresses.find(target.address)
+            queue = QUEUE in target.capabilities
+            problem = await server.addresses.find(target.address, queue=queue)
             if problem is not None:
                 raise Refused(NOT_FOUND, problem)
         return target

@@ -18,6 +18,7 @@ from isthmus.edges.amqp.server.users import Users
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import HardFailure
+from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.blocking import describe
 from isthmus.kafka.options import Kafka
 from isthmus.telemetry.parts import Flow, PartReport
@@ -47,6 +48,7 @@ class AmqpService:
         users = settings.amqp.users_file
         auto_create = settings.amqp.auto_create
         auto_create = settings.kafka.embedded if auto_create is None else auto_create
+        self._admin = KafkaAdmin(kafka)
         self._outgoing_links = KafkaOutgoingLinks(
             kafka,
             partial(route_converter, settings),
@@ -55,13 +57,14 @@ class AmqpService:
             auto_create=auto_create,
             max_deliveries=settings.amqp.max_deliveries,
             undeliverable=dead_letters.received,
+            admin=self._admin,
         )
         self._server = AmqpServer(
             settings.amqp,
             settings.amqps,
             journal=journal,
             addresses=KafkaAddresses(
-                kafka,
+                self._admin,
                 settings.all_routes,
                 direct=settings.message_convert is not None,
                 auto_create=auto_create,
@@ -94,6 +97,7 @@ class AmqpService:
         finally:
             await self._server.close()
             await self._outgoing_links.close()
+            await self._admin.close()
 
     def counts(self) -> dict[str, int]:
         """What was counted since the start, and how many are connected now."""

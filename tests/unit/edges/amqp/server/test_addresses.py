@@ -6,13 +6,14 @@ import pytest
 
 from isthmus.edges.amqp.server import addresses
 from isthmus.edges.amqp.server.addresses import KafkaAddresses
+from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.options import Kafka
 from isthmus.routing.predicate import parse
 from isthmus.routing.route import Route
 
 
 def find(predicate: str, address: str) -> str | None:
-    nowhere = Kafka("127.0.0.1:1")
+    nowhere = KafkaAdmin(Kafka("127.0.0.1:1"))
     book = KafkaAddresses(nowhere, [Route("r", parse(predicate), "t")], direct=False, auto_create=False)
     problem = asyncio.run(book.find(address))
     assert book.knows(address) is (problem is None)
@@ -52,7 +53,7 @@ def test_an_address_that_no_route_can_take_is_not(predicate: str) -> None:
 
 
 def test_a_name_that_no_topic_can_have_is_refused_without_asking_kafka() -> None:
-    book = KafkaAddresses(Kafka("127.0.0.1:1"), [], direct=True, auto_create=True)
+    book = KafkaAddresses(KafkaAdmin(Kafka("127.0.0.1:1")), [], direct=True, auto_create=True)
     problem = asyncio.run(book.find("not a topic"))
     assert problem is not None
     assert "no topic can have that name" in problem
@@ -61,7 +62,7 @@ def test_a_name_that_no_topic_can_have_is_refused_without_asking_kafka() -> None
 def test_only_so_many_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(addresses, "KEPT", 3)
     any_route = [Route("r", parse("msg.header.Region==EU"), "t")]
-    book = KafkaAddresses(Kafka("127.0.0.1:1"), any_route, direct=False, auto_create=False)
+    book = KafkaAddresses(KafkaAdmin(Kafka("127.0.0.1:1")), any_route, direct=False, auto_create=False)
 
     async def find(*names: str) -> None:
         for name in names:

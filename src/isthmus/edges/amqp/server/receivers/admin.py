@@ -1,177 +1,139 @@
-"""What the front door asks of Kafka for receivers: topics, partitions, and what groups have committed.
+"""What receivers ask of Kafka before they read: topics, partitions, and where groups begin.
 
-Every call blocks for as long as Kafka takes to answer, and raises `HardFailure` if it does not.
+Raises `HardFailure` when Kafka refuses or does not answer within a bounded time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from typing import Any, Final, TypeVar
-
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
-    ResourceType,
-)
+import logging
+from collections.abc import Collection
+from typing import Final, NamedTuple
 
 from isthmus.config.model import values
 from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
-from isthmus.edges.amqp.server.receivers.group import READER_GROUP
-from isthmus.errors import HardFailure, Refused
-from isthmus.kafka.blocking import QUIET, REQUEST_TIMEOUT_S, LastingAdmin, create_topics
-from isthmus.kafka.options import Kafka
+from isthmus.errors import Refused
+from isthmus.kafka.admin import KafkaAdmin
+from isthmus.kafka.requests import BROKER_RESOURCE, GROUP_RESOURCE
 
-T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+KEPT: Final = 10_000
+"""How many queues' settings are remembered; then they are asked for anew."""
+QUEUE_PARTITIONS: Final = 1
+"""A queue that the bridge makes has one: only then do its messages come in the order in which they were
+sent, whoever sent them. A share group gives any number of receivers their part of it."""
+_COUNT_LIMIT: Final = "share.delivery.count.limit"
+_LOCK: Final = "share.record.lock.duration.ms"
+_LOCKS: Final = "share.partition.max.record.locks"
+_HEARTBEAT: Final = "share.heartbeat.interval.ms"
+_RENEW: Final = "share.renew.acknowledge.enable"
 _QUEUE_CONFIG: Final = {
-    "share.auto.offset.reset": "earliest",  # what was sent before anybody received is there, too
-    "share.isolation.level": "read_committed",  # and what was rolled back is not
+    "share.auto.offset.reset": "earliest",
+    "share.isolation.level": "read_committed",
     "share.assignment.interval.ms": "0",
-    "share.delivery.count.limit": "10",
+    _COUNT_LIMIT: "10",
 }
-DEFAULT_HEARTBEAT_S: Final = 5.0
-"""Kafka's own, for members of share groups."""
-_GONE: Final = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.NON_EMPTY_GROUP)
+_LOST: Final = {
+    "share.auto.offset.reset": "what was sent before the first receiver came is not received",
+    "share.isolation.level": "what was rolled back is received",
+    "share.assignment.interval.ms": "receivers wait for seconds for their first message",
+    _COUNT_LIMIT: "Kafka gives a message up after fewer deliveries",
+}
+"""What is missing where Kafka does not take a setting."""
+_DEFAULTS: Final = {_COUNT_LIMIT: 5, _LOCK: 30_000, _LOCKS: 2_000, _HEARTBEAT: 5_000}
+"""Kafka's own, where it does not tell."""
+
+
+class QueueGroup(NamedTuple):
+    """What Kafka grants to a queue's share group."""
+
+    delivery_count_limit: int
+    """After how many acquisitions Kafka gives a record up."""
+    lock_duration_s: float
+    """How long a record that was acquired belongs to the member, unless it renews that."""
+    max_record_locks: int
+    """How many records of a partition may be acquired at a time, by all members together."""
+    heartbeat_s: float
+    """What lies between two heartbeats of a member."""
+    renews: bool
+    """Whether that may be renewed. Before Kafka 4.2 it cannot be, which the versions of requests tell."""
 
 
 class ReceiverAdmin:
-    """Asks and tells Kafka."""
+    """Asks and tells Kafka. To be used on one event loop."""
 
-    def __init__(self, kafka: Kafka, *, auto_create: bool, partitions: int) -> None:
-        self._kafka = kafka
+    def __init__(self, admin: KafkaAdmin, *, auto_create: bool, partitions: int) -> None:
+        """``partitions`` is how many topics get that are made. Queues get one."""
+        self._admin = admin
         self._auto_create = auto_create
         self._partitions = partitions
-        self._admin = LastingAdmin(kafka)
-        self._queues: dict[str, float] = {}
+        self._queues: dict[str, QueueGroup] = {}
+        self._told: set[str] = set()
 
-    def partitions(self, topic: str) -> list[int]:
+    async def partitions(self, topic: str, *, queue: bool = False) -> list[int]:
         """The partitions of a topic, which is made where that is allowed. Raises `Refused` without one."""
         try:
             values.topic_name(topic)
         except ValueError as error:
             raise Refused(NOT_FOUND, f"no topic can have the name {topic!r:.300}: {error}") from None
-        known = self._known()
-        if topic not in known:
+        found = await self._admin.topic(topic)
+        if found is None:
             if not self._auto_create:
                 raise Refused(NOT_FOUND, f"there is no topic {topic}")
-            create_topics(self._kafka, [topic], self._partitions)
-            known = self._known()
-        return known[topic]
+            found = await self._admin.create_topic(topic, QUEUE_PARTITIONS if queue else self._partitions)
+        return found.partitions
 
-    def ends(self, topic: str, partitions: list[int]) -> list[TopicPartition]:
+    async def ends(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
         """Where each partition ends now."""
-        consumer = Consumer({**self._kafka.python_options(), "group.id": READER_GROUP}, logger=QUIET)
-        try:
-            return _told(lambda: _ends(consumer, topic, partitions))
-        finally:
-            consumer.close()
+        return await self._admin.ends(topic, partitions)
 
-    def begin(self, topic: str, partitions: list[int], group: str) -> None:
+    async def begin(self, topic: str, partitions: Collection[int], group: str) -> None:
         """Have a new group begin where the topic ends now; one that has begun goes on where it is."""
-        options = {**self._kafka.python_options(), "group.id": group, "enable.auto.commit": False}
-        consumer = Consumer(options, logger=QUIET)
+        committed = await self._admin.committed(group)
+        new = [partition for partition in partitions if (topic, partition) not in committed]
+        if new:
+            await self._admin.begin(group, topic, await self._admin.ends(topic, new))
 
-        def begin() -> None:
-            places = [TopicPartition(topic, partition) for partition in partitions]
-            committed = consumer.committed(places, timeout=REQUEST_TIMEOUT_S)
-            new = [place.partition for place in committed if place.offset < 0]
-            if new:
-                consumer.commit(offsets=_ends(consumer, topic, new), asynchronous=False)
-
-        try:
-            _told(begin)
-        finally:
-            consumer.close()
-
-    def topic_of(self, group: str) -> str | None:
+    async def topic_of(self, group: str) -> str | None:
         """The topic that a group has committed offsets of."""
-        request = [ConsumerGroupTopicPartitions(group)]
-        found = self._ask(
-            lambda admin: _only(admin.list_consumer_group_offsets(request, request_timeout=REQUEST_TIMEOUT_S))
-        )
-        places = found.topic_partitions or []
-        return next((place.topic for place in places if place.offset >= 0), None)
+        return next((topic for topic, _ in await self._admin.committed(group)), None)
 
-    def delete(self, group: str) -> None:
+    async def delete(self, group: str) -> None:
         """Forget a group that nobody is in any more."""
-        try:
-            self._admin.ask(
-                lambda admin: _only(admin.delete_consumer_groups([group], request_timeout=REQUEST_TIMEOUT_S))
-            )
-        except KafkaException as error:
-            if error.args[0].code() not in _GONE:
-                raise _refusal(error) from error
+        await self._admin.delete_group(group)
 
-    def begin_queue(self, group: str) -> int:
-        """Set a share group up to be a queue.
+    async def begin_queue(self, group: str) -> QueueGroup:
+        """Set a share group up to be a queue, once. Returns what Kafka grants it.
 
-        Returns how many seconds lie between two heartbeats of its members.
+        What a Kafka that is too old does not know is left out, and the log says once what is lost by that.
         """
         if group not in self._queues:
-            entries = [
-                ConfigEntry(
-                    name,
-                    value,
-                    source=ConfigSource.DYNAMIC_TOPIC_CONFIG,
-                    incremental_operation=AlterConfigOpType.SET,
-                )
-                for name, value in _QUEUE_CONFIG.items()
-            ]
-            resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
-            self._ask(
-                lambda admin: _only(
-                    admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
-                )
-            )
-            self._queues[group] = self._heartbeat_s(group)
-        return 10
+            if len(self._queues) >= KEPT:
+                self._queues.clear()
+            refused = await self._admin.set_configs(GROUP_RESOURCE, group, _QUEUE_CONFIG)
+            self._tell(refused)
+            self._queues[group] = await self._granted(group)
+        return self._queues[group]
 
-    def _heartbeat_s(self, group: str) -> float:
-        resource = ConfigResource(ResourceType.GROUP, group)
-        try:
-            found = self._admin.ask(
-                lambda admin: _only(admin.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S))
-            )
-            return float(found["share.heartbeat.interval.ms"].value) / 1000
-        except (KafkaException, KeyError):  # it need not be allowed to know
-            return DEFAULT_HEARTBEAT_S
+    async def _granted(self, group: str) -> QueueGroup:
+        granted = await self._admin.configs(GROUP_RESOURCE, group)
+        if _COUNT_LIMIT not in granted:
+            granted = {**await self._broker_configs(), **granted}
+        numbers = {name: int(granted.get(name, default)) for name, default in _DEFAULTS.items()}
+        return QueueGroup(
+            numbers[_COUNT_LIMIT],
+            numbers[_LOCK] / 1000,
+            numbers[_LOCKS],
+            numbers[_HEARTBEAT] / 1000,
+            granted.get(_RENEW) != "false",
+        )
 
-    def _known(self) -> dict[str, list[int]]:
-        topics = self._ask(lambda admin: admin.list_topics(timeout=REQUEST_TIMEOUT_S)).topics
-        return {name: sorted(topic.partitions) for name, topic in topics.items()}
+    async def _broker_configs(self) -> dict[str, str]:
+        """What brokers have for all groups, by the names that groups have for it."""
+        found = await self._admin.configs(BROKER_RESOURCE, str(await self._admin.client.controller()))
+        return {name.removeprefix("group."): value for name, value in found.items()}
 
-    def _ask(self, question: Callable[[AdminClient], T]) -> T:
-        return _told(lambda: self._admin.ask(question))
-
-
-def _ends(consumer: Consumer, topic: str, partitions: list[int]) -> list[TopicPartition]:
-    places = []
-    for partition in partitions:
-        place = TopicPartition(topic, partition)
-        _, place.offset = consumer.get_watermark_offsets(place, timeout=REQUEST_TIMEOUT_S)
-        places.append(place)
-    return places
-
-
-def _only(answers: Mapping[Any, Future[T]]) -> T:
-    """What was answered to the one thing that was asked."""
-    (answer,) = answers.values()
-    return answer.result()
-
-
-def _told(question: Callable[[], T]) -> T:
-    try:
-        return question()
-    except KafkaException as error:
-        raise _refusal(error) from error
-
-
-def _refusal(error: KafkaException) -> HardFailure:
-    return HardFailure(
-        f"Kafka does not do what a receiver needs: {error.args[0].str()}",
-        remedy="check that the brokers are up, and what the bridge's user may do",
-    )
+    def _tell(self, refused: dict[str, str]) -> None:
+        for name in refused.keys() - self._told:
+            log.warning("Kafka does not take %s (%s): %s", name, refused[name], _LOST[name])
+        self._told |= refused.keys()

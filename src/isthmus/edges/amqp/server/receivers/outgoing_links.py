@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_STORED, TopicPartition
 from msgspec.structs import replace
 
 from isthmus.codecs.amqp import AmqpMessage
@@ -20,7 +19,7 @@ from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Client, ReceiverReq
 from isthmus.edges.amqp.server.receivers.addresses import Kind, Origin, origin_of
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
 from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
-from isthmus.edges.amqp.server.receivers.group import READER_GROUP, Commits, GroupSource, Reading
+from isthmus.edges.amqp.server.receivers.group import Commits, GroupSource, Reading
 from isthmus.edges.amqp.server.receivers.outgoing_link import (
     Ended,
     KafkaOutgoingLink,
@@ -35,7 +34,8 @@ from isthmus.edges.amqp.server.receivers.subscriptions import GLOBAL, group_name
 from isthmus.edges.amqp.server.receivers.temporary import LIMIT_BYTES, TemporaryForm, TemporaryQueues
 from isthmus.errors import Refused, RefusedFailure
 from isthmus.journal.layout import CLIENT
-from isthmus.kafka.client import ResilientClient
+from isthmus.kafka.admin import KafkaAdmin
+from isthmus.kafka.consumer import COMMITTED, EARLIEST
 from isthmus.kafka.options import Kafka
 
 T = TypeVar("T")
@@ -69,16 +69,19 @@ class KafkaOutgoingLinks:
         partitions: int = 4,
         max_deliveries: int = 10,
         undeliverable: Undeliverable = skip,
+        admin: KafkaAdmin | None = None,
     ) -> None:
+        """Without an ``admin`` to share, it has one of its own."""
         self._kafka = kafka
+        self._admin = KafkaAdmin(kafka) if admin is None else admin
+        self._owns_admin = admin is None
         self._temporary_topic = temporary_topic
         self._queue_views = queue_views
         self._converter_of = converter_of
-        self._groups = ReceiverAdmin(kafka, auto_create=auto_create, partitions=partitions)
+        self._groups = ReceiverAdmin(self._admin, auto_create=auto_create, partitions=partitions)
         self._undeliverable = undeliverable
-        self._client = ResilientClient(kafka)
-        self._queues = Queues(self._client, undeliverable=undeliverable, max_deliveries=max_deliveries)
-        self._temporary = TemporaryQueues(kafka, self._temporary_ends, self._overflow)
+        self._queues = Queues(self._admin.client, undeliverable=undeliverable, max_deliveries=max_deliveries)
+        self._temporary = TemporaryQueues(kafka, temporary_topic, self._temporary_ends, self._overflow)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self, request: ReceiverRequest) -> KafkaOutgoingLink:
@@ -93,7 +96,7 @@ class KafkaOutgoingLinks:
         if origin.kind is Kind.TEMPORARY:
             return self._open_temporary(request, asked, filters)
         self._check(origin, filters)
-        partitions = await asyncio.to_thread(self._groups.partitions, origin.topic)
+        partitions = await self._groups.partitions(origin.topic, queue=origin.kind is Kind.QUEUE)
         supply, closed = await self._source_for(request, asked, origin, filters, partitions)
         if filters.no_local:
             request.sign()
@@ -143,11 +146,12 @@ class KafkaOutgoingLinks:
     async def close(self) -> None:
         """Let go of Kafka, within a bounded time."""
         await self._queues.close()
-        await self._client.close()
+        if self._owns_admin:
+            await self._admin.close()
 
-    def _temporary_ends(self) -> list[TopicPartition]:
+    async def _temporary_ends(self) -> Mapping[int, int]:
         topic = self._temporary_topic
-        return self._groups.ends(topic, self._groups.partitions(topic))
+        return await self._groups.ends(topic, await self._groups.partitions(topic))
 
     def _overflow(self, record: ReceivedRecord) -> None:
         failure = RefusedFailure(f"nobody takes what is in the temporary queue, over {LIMIT_BYTES} bytes")
@@ -161,7 +165,7 @@ class KafkaOutgoingLinks:
         source: Source,
         origin: Origin,
         filters: Filters,
-        partitions: Sequence[int],
+        partitions: Collection[int],
     ) -> tuple[RecordSource, Ended | None]:
         """Who reads for the link, and what to do when the client closes it."""
         topic = origin.topic
@@ -169,46 +173,50 @@ class KafkaOutgoingLinks:
         read = partial(Reading, topic=topic)
         match origin.kind:
             case Kind.GROUP:
-                places = _places(topic, filters.position, partitions)
-                return GroupSource(
-                    self._kafka, read(group=origin.group, commits=commits, places=places)
-                ), None
+                positions = _positions(filters.position, partitions)
+                reading = read(group=origin.group, commits=commits, positions=positions)
+                return GroupSource(self._kafka, reading), None
             case Kind.QUEUE:
                 group = f"{QUEUE_PREFIX}{topic}" + (f":{filters.selector.digest}" if filters.selector else "")
-                delivery_limit = await asyncio.to_thread(self._groups.begin_queue, group)
-                at_most_once = commits is Commits.BEFORE
-                source_of_queue = self._queues.source(
-                    topic, group, delivery_limit=delivery_limit, at_most_once=at_most_once
-                )
-                return source_of_queue, None
+                granted = await self._groups.begin_queue(group)
+                return self._queues.source(
+                    topic,
+                    group,
+                    delivery_limit=granted.delivery_count_limit,
+                    at_most_once=commits is Commits.BEFORE,
+                ), None
             case Kind.TOPIC:
-                return await self._subscribe(request, source, topic, list(partitions), commits)
+                return await self._subscribe(request, source, topic, partitions, commits)
             case _:
-                places = [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions]
-                reading = read(group=READER_GROUP, commits=Commits.NEVER, places=places)
+                reading = read(commits=Commits.NEVER, positions=dict.fromkeys(partitions, EARLIEST))
                 return GroupSource(self._kafka, reading), None
 
     async def _subscribe(
-        self, request: ReceiverRequest, source: Source, topic: str, partitions: list[int], commits: Commits
+        self,
+        request: ReceiverRequest,
+        source: Source,
+        topic: str,
+        partitions: Collection[int],
+        commits: Commits,
     ) -> tuple[RecordSource, Ended | None]:
         subscription = subscription_of(source, request.link.name, request.client)
         if subscription is None:
-            ends = await asyncio.to_thread(self._groups.ends, topic, partitions)
-            alone = Reading(topic=topic, group=READER_GROUP, commits=Commits.NEVER, places=ends)
+            ends = await self._groups.ends(topic, partitions)
+            alone = Reading(topic=topic, commits=Commits.NEVER, positions=ends)
             return GroupSource(self._kafka, alone), None
-        await asyncio.to_thread(self._groups.begin, topic, partitions, subscription.group)
+        await self._groups.begin(topic, partitions, subscription.group)
         reading = Reading(topic=topic, group=subscription.group, commits=commits)
         return GroupSource(self._kafka, reading), partial(self._forget, subscription.group)
 
     async def _forget(self, group: str) -> None:
         """Unsubscribe: the group is gone, unless others are still in it."""
-        await asyncio.to_thread(self._groups.delete, group)
+        await self._groups.delete(group)
 
     async def _find_subscription(self, request: ReceiverRequest) -> Source:
         """The source of a durable subscription that a client asks for by its link's name, to end it."""
         wants_global = GLOBAL in request.attach.desired_capabilities
         group = group_name(request.link.name, "" if wants_global else request.client.container_id)
-        topic = await asyncio.to_thread(self._groups.topic_of, group)
+        topic = await self._groups.topic_of(group)
         if topic is None:
             raise Refused(NOT_FOUND, f"there is no subscription {request.link.name!r:.300}")
         if not request.client.may_receive(topic):
@@ -233,10 +241,9 @@ def _granted(asked: Source, filters: Filters) -> Source:
     return replace(asked, filter=filters.honoured, outcomes=OUTCOMES, default_outcome=asked.default_outcome)
 
 
-def _places(topic: str, position: Position, partitions: Sequence[int]) -> list[TopicPartition]:
+def _positions(position: Position, partitions: Collection[int]) -> dict[int, int] | None:
     if position.partition is None:
-        return []
+        return None
     if position.partition not in partitions:
         raise Refused(PARTITION_NOT_EXISTS, "Specified partition doesn't exist")
-    offset = OFFSET_STORED if position.offset is None else position.offset
-    return [TopicPartition(topic, position.partition, offset)]
+    return {position.partition: COMMITTED if position.offset is None else position.offset}

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
-from confluent_kafka import Message
-
-from isthmus.converters import ReceivedRecord
 from isthmus.edges.amqp.server.contract import ERROR_PREFIX
-from isthmus.journal.layout import KafkaHeaders
 from isthmus.kafka.records import PolledRecord
 
 KAFKA_SUBSCRIBE: Final = f"{ERROR_PREFIX}kafka-subscribe"
@@ -30,18 +25,6 @@ class Acknowledgement(Enum):
     """It is done with, though nobody took it."""
 
     __hash__ = object.__hash__  # Enum's own is ten times slower
-
-
-def record_of(message: Message) -> ReceivedRecord:
-    """A record as converters know it."""
-    return ReceivedRecord(
-        message.topic() or "",
-        message.partition() or 0,
-        message.offset() or 0,
-        message.key(),
-        message.value(),
-        cast("KafkaHeaders", message.headers() or ()),
-    )
 
 
 class RecordSink(Protocol):
@@ -89,31 +72,3 @@ class RecordSource(Protocol):
     async def close(self) -> None:
         """Make what was settled hold, and let go of the rest."""
         ...
-
-
-class OnLoop:
-    """Calls a sink from another thread. What comes after the loop has ended is dropped."""
-
-    def __init__(self, sink: RecordSink) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._sink = sink
-
-    def on_records(self, taken: Sequence[PolledRecord]) -> None:
-        """See `RecordSink.arrived`."""
-        self._call(lambda: self._sink.on_records(taken))
-
-    def on_idle(self) -> None:
-        """See `RecordSink.idle`."""
-        self._call(self._sink.on_idle)
-
-    def on_revoked(self, partitions: Collection[int]) -> None:
-        """See `RecordSink.revoked`."""
-        self._call(lambda: self._sink.on_revoked(partitions))
-
-    def on_failed(self, condition: str, description: str) -> None:
-        """See `RecordSink.failed`."""
-        self._call(lambda: self._sink.on_failed(condition, description))
-
-    def _call(self, what: Callable[[], None]) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(what)

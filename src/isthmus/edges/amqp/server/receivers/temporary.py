@@ -1,8 +1,8 @@
 """Temporary queues: addresses that live as long as a link, and all of whose messages are in one Kafka topic.
 
 A record's key is the address of its queue. One consumer reads the topic's new records for all queues of this
-process, and hands each to its queue; those of other processes are passed over unread. So a queue costs no
-topic, and one that is gone costs nobody anything.
+process, and hands each to its queue; those of other processes are passed over. So a queue costs no topic, and
+one that is gone costs nobody anything.
 
 What comes while nobody receives waits in memory. What is more than `LIMIT_BYTES` is undeliverable.
 """
@@ -11,26 +11,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from aiokafka.errors import KafkaError
 
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import KafkaRecord, ReceivedRecord, converter
 from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
-from isthmus.edges.amqp.server.receivers.group import BATCH, POLL_S, READER_GROUP
-from isthmus.edges.amqp.server.receivers.record_source import (
-    Acknowledgement,
-    RecordSink,
-    record_of,
-)
+from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSink
+from isthmus.edges.reconnect import Backoff
 from isthmus.errors import ConversionFailure, Refused
 from isthmus.journal.layout import HEADER_PREFIX
-from isthmus.kafka.blocking import QUIET, BrokersLost, abandon, watching_brokers
+from isthmus.kafka.consumer import LATEST, Consumer
+from isthmus.kafka.faults import reason
 from isthmus.kafka.options import Kafka
 from isthmus.kafka.records import PolledRecord
 from isthmus.routing.route import TEMPORARY_PREFIX
@@ -38,7 +34,10 @@ from isthmus.routing.route import TEMPORARY_PREFIX
 log = logging.getLogger(__name__)
 
 LIMIT_BYTES: Final = 64 * 2**20
+BATCH: Final = 500
+POLL_S: Final = 60.0
 
+Ends = Callable[[], Awaitable[Mapping[int, int]]]
 Overflow = Callable[[ReceivedRecord], None]
 
 
@@ -62,11 +61,10 @@ class TemporaryForm:
 class TemporaryQueues:
     """All temporary queues of this process. To be used on one event loop."""
 
-    def __init__(
-        self, kafka: Kafka, ends: Callable[[], Sequence[TopicPartition]], overflow: Overflow
-    ) -> None:
+    def __init__(self, kafka: Kafka, topic: str, ends: Ends, overflow: Overflow) -> None:
         """``ends`` asks Kafka where the topic ends now."""
         self._kafka = kafka
+        self._topic = topic
         self._ends = ends
         self._overflow = overflow
         self._queues: dict[str, _Queue] = {}
@@ -77,8 +75,7 @@ class TemporaryQueues:
         """The address of a new queue, which only its owner may receive from. Raises `HardFailure`."""
         async with self._changing:
             if self._tail is None:
-                places = await asyncio.to_thread(self._ends)
-                self._tail = _Tail(self._kafka, list(places), self._queues.__contains__, self._arrived)
+                self._tail = _Tail(self._kafka, self._topic, await self._ends(), self._on_records)
             address = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
             self._queues[address] = _Queue(owner)
             return address
@@ -98,11 +95,13 @@ class TemporaryQueues:
             raise Refused(NOT_FOUND, f"this connection has made no temporary queue {address!r:.300}")
         return TemporarySource(queue)
 
-    def _arrived(self, records: Sequence[ReceivedRecord]) -> None:
-        for record in records:
-            queue = self._queues.get((record.key or b"").decode(errors="replace"))
-            if queue is not None and not queue.put(PolledRecord(record.topic, record.partition, record)):
-                self._overflow(record)
+    def _on_records(self, records: Iterable[Any]) -> None:
+        for read in records:
+            queue = self._queues.get((read.key or b"").decode(errors="replace"))
+            if queue is not None:
+                polled = PolledRecord(read.topic, read.partition, read)
+                if not queue.put(polled):
+                    self._overflow(polled.record)
 
 
 class _Queue:
@@ -116,7 +115,7 @@ class _Queue:
 
     def put(self, taken: PolledRecord, *, first: bool = False) -> bool:
         """Take a record. False if there is no room for it."""
-        size = len(taken.record.value or b"")
+        size = len(taken.read.value or b"")
         if self._size_bytes + size > LIMIT_BYTES and not first:
             return False
         self._size_bytes += size
@@ -132,7 +131,7 @@ class _Queue:
         for supply in self.supplies:
             while self.waiting and supply.wanted:
                 taken = self.waiting.popleft()
-                self._size_bytes -= len(taken.record.value or b"")
+                self._size_bytes -= len(taken.read.value or b"")
                 supply.take(taken)
 
 
@@ -182,64 +181,46 @@ class TemporarySource:
 
 
 class _Tail:
-    """Reads what is new in the topic, on a thread of its own."""
+    """Reads what is new in the topic."""
 
     def __init__(
         self,
         kafka: Kafka,
-        places: list[TopicPartition],
-        is_ours: Callable[[str], bool],
-        arrived: Callable[[Sequence[ReceivedRecord]], None],
+        topic: str,
+        positions: Mapping[int, int],
+        on_records: Callable[[Iterable[Any]], None],
     ) -> None:
-        self._places = {place.partition: place for place in places}
+        self._kafka = kafka
+        self._topic = topic
+        self._positions = dict(positions)
         """Where to read on."""
-        self._is_ours = is_ours
-        self._arrived = arrived
-        self._loop = asyncio.get_running_loop()
-        self._ended = False
-        self._options = {
-            **kafka.python_options(),
-            "group.id": READER_GROUP,
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-        }
-        self._thread = threading.Thread(target=self._run, name="temporary queues", daemon=True)
-        self._thread.start()
+        self._on_records = on_records
+        self._backoff = Backoff(f"the topic {topic} of temporary queues", log=log)
+        self._reading = asyncio.create_task(self._run())
 
     async def close(self) -> None:
-        """End the thread."""
-        self._ended = True
-        await asyncio.to_thread(self._thread.join)
+        """Read no more."""
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
 
-    def _run(self) -> None:
-        while not self._ended:
+    async def _run(self) -> None:
+        while True:
+            consumer = Consumer(self._kafka, self._topic, positions=self._positions, reset=LATEST)
+            consumer.start()
+            consumer.resume()
             try:
-                self._read()
-            except BrokersLost:
-                log.warning("temporary queues: Kafka's client has lost its brokers and is replaced")
+                await self._read(consumer)
+            except (KafkaError, OSError) as error:
+                self._backoff.failed(reason(error))
+            finally:
+                await consumer.close()
+            await self._backoff.wait()
 
-    def _read(self) -> None:
-        consumer = Consumer({**self._options, **watching_brokers()}, logger=QUIET)
-        try:
-            consumer.assign(list(self._places.values()))
-            while not self._ended:
-                first = consumer.poll(POLL_S)
-                if first is None:
-                    continue
-                found = [first, *consumer.consume(BATCH, timeout=0)]
-                records = [record_of(each) for each in found if self._is_wanted(each)]
-                if records and not self._loop.is_closed():
-                    self._loop.call_soon_threadsafe(self._arrived, records)
-            consumer.close()
-        except BrokersLost:
-            abandon(consumer)
-            raise
-
-    def _is_wanted(self, message: Message) -> bool:
-        problem = message.error()
-        if problem is not None:
-            log.warning("temporary queues: %s", problem.str())
-            return False
-        place = TopicPartition(message.topic() or "", message.partition() or 0, (message.offset() or 0) + 1)
-        self._places[place.partition] = place
-        return self._is_ours((message.key() or b"").decode(errors="replace"))
+    async def _read(self, consumer: Consumer) -> None:
+        while True:
+            records = await consumer.poll(BATCH, POLL_S)
+            if records:
+                self._backoff.succeeded()
+            self._positions |= {each.partition: each.offset + 1 for each in records}
+            self._on_records(records)
+            await asyncio.sleep(0)  # others want their turn

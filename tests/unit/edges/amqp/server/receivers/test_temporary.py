@@ -22,7 +22,7 @@ class Tail:
 
     running = 0
 
-    def __init__(self, kafka: Kafka, places: object, is_ours: object, arrived: Callable[..., None]) -> None:
+    def __init__(self, kafka: Kafka, topic: str, positions: object, arrived: Callable[..., None]) -> None:
         Tail.running += 1
         Tail.arrived = staticmethod(arrived)  # type: ignore[attr-defined]
 
@@ -35,7 +35,10 @@ class Bench:
 
     def __init__(self) -> None:
         self.lost: list[ReceivedRecord] = []
-        self.queues = TemporaryQueues(Kafka("nowhere:1"), list, self.lost.append)
+        self.queues = TemporaryQueues(Kafka("nowhere:1"), "t", self._ends, self.lost.append)
+
+    async def _ends(self) -> dict[int, int]:
+        return {}
 
     def send(self, address: str, *values: bytes) -> None:
         records = [ReceivedRecord("t", 0, n, address.encode(), value) for n, value in enumerate(values)]

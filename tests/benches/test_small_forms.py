@@ -1,0 +1,76 @@
+"""The small form of every benchmark runs, and its last line has the figures that the docs quote."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from isthmus.codecs import amqp
+
+ROOT = Path(__file__).parents[2]
+KINDS = ("async", "sync", "transacted", "receive")
+COMPARED = ("boundaries", "index", "full", "encode", "pyamqp")
+
+FIGURES: dict[str, tuple[str, ...]] = {
+    "nats": ("intake_ratio", "intake_per_s", "delivery_ratio", "delivery_per_s"),
+    "front_door": tuple(f"{kind}_{figure}" for kind in KINDS for figure in ("ratio", "per_s")),
+    "soak": ("maximum_per_s", "completed", "journaled", "received", "growth", "rss_mib_at_end"),
+    "converters": ("default_ratio", "json_ratio", "raw_ratio", "jms_ratio", "passthrough_per_s"),
+    "router": ("ratio", "tuned_ratio", "streams_ratio", "router_per_s", "passthrough_per_s"),
+    "ledger": ("ratio", "records_per_s", "state_bytes", "peak_bytes", "cost_of_many_sessions"),
+    "latency": ("p50_ms", "p99_ms", "boundary_median_ms", "boundary_max_ms", "microbatch_p50_ms"),
+    "commit": ("p50_ms", "p99_ms", "max_ms"),
+    "request_reply": ("p50_ms", "p99_ms", "max_ms", "requests"),
+}
+"""Of those that need servers: they run in a row, with one Kafka and one JVM for Spark."""
+NONE = {"lost": 0, "reordered": 0, "failed": 0}
+"""What there must be none of, where it is counted."""
+
+
+def last_lines(*arguments: str) -> dict[str, dict[str, Any]]:
+    """The last line of every benchmark in a row, by its name."""
+    done = subprocess.run(
+        [sys.executable, "-m", *arguments, "--small"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {line["name"]: line for line in lines}
+
+
+@pytest.fixture(scope="module")
+def in_a_row() -> dict[str, dict[str, Any]]:
+    if shutil.which("javac") is None:
+        pytest.skip("there is no javac for the programs that benchmarks compare with")
+    return last_lines("benches", *FIGURES)
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_benchmark_measures_what_it_says(in_a_row: dict[str, dict[str, Any]], name: str) -> None:
+    last = in_a_row[name]
+    assert [figure for figure in FIGURES[name] if not isinstance(last[figure], int | float)] == []
+    assert {fault: last[fault] for fault in NONE if fault in last}.items() <= NONE.items()
+
+
+@pytest.mark.skipif(not amqp.COMPILED, reason="the codec is not compiled here")
+def test_the_codec_is_measured_in_both_its_forms() -> None:
+    pytest.importorskip("proton", reason="python-qpid-proton is not installed")
+    [last] = last_lines("benches.codec").values()
+    assert {f"{form}{name}_ratio" for form in ("", "plain_") for name in COMPARED} <= last.keys()
+    assert last["full_ratio"] > last["plain_full_ratio"]
+
+
+def test_bridge_messages_are_measured_beside_go() -> None:
+    if shutil.which("go") is None:
+        pytest.skip("there is no Go toolchain (go) on this machine")
+    [last] = last_lines("benches.bridge_message").values()
+    assert {"encode_ratio", "decode_ratio", "read_ratio"} <= last.keys()
