@@ -261,7 +261,7 @@ def test_what_is_added_together_is_never_parted(run: Callable[..., Producers]) -
 
     async def scenario(writer: BatchWriter, kafka: Producers) -> None:
         writer.add(record("a" * 400), "s", lambda _: told.append("a"))
-        writer.add_together([record("b" * 300), record("c" * 300)], "s", lambda _: told.append("bc"))
+        writer.add_together([record("b" * 400), record("c" * 400)], "s", lambda _: told.append("bc"))
         writer.add(record("d"), "s", lambda _: told.append("d"))
         for _ in range(2):
             await turn()
