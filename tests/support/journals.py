@@ -34,13 +34,13 @@ class MemoryJournal:
         self.batch_bytes = 1_000_000
         self._waiting: list[tuple[list[Entry], OnDone]] = []
 
-    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+    def put(self, entry: Entry, on_done: OnDone) -> None:
         self._put([entry], on_done)
 
-    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
+    def put_record(self, record: Record, session: str, on_done: OnDone) -> None:
         entry = layout.decode(record)
         assert entry.message.session == session
-        self.put(entry, on_done, more=more)
+        self.put(entry, on_done)
 
     def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
         assert sum(map(record_bytes, records)) <= self.batch_bytes

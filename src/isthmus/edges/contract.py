@@ -30,17 +30,16 @@ class Journal(Protocol):
         """How large the records of one `put_together` may be, by the sum of their `record_bytes`."""
         ...
 
-    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+    def put(self, entry: Entry, on_done: OnDone) -> None:
         """Write an entry. Entries of one session are in the journal in the order in which they were put.
 
         ``on_done`` is called on the loop, later, once for each entry: with None when Kafka has it on all
         in-sync replicas, in that order; with a `SoftFailure` if the journal can never carry it; with a
-        `HardFailure` when Kafka refuses. Where ``more`` is about to follow, the entry may wait for that, for
-        a short time.
+        `HardFailure` when Kafka refuses.
         """
         ...
 
-    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
+    def put_record(self, record: Record, session: str, on_done: OnDone) -> None:
         """Write the encoded record of an entry of a session, likewise."""
         ...
 

@@ -34,7 +34,7 @@ class EdgeJournal:
         """Connect. Raises `HardFailure` when the journal is not there, or may not be written."""
         return cls(await BatchWriter.open(kafka, journal), as_json=as_json)
 
-    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+    def put(self, entry: Entry, on_done: OnDone) -> None:
         """As the contract says, with what ``json`` needs added to an entry that does not have it."""
         try:
             if self._as_json and entry.op is Op.ADD and not entry.conversion:
@@ -43,11 +43,11 @@ class EdgeJournal:
         except SoftFailure as failure:
             self._loop.call_soon(on_done, failure)
         else:
-            self.put_record(record, entry.message.session, on_done, more=more)
+            self.put_record(record, entry.message.session, on_done)
 
-    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
+    def put_record(self, record: Record, session: str, on_done: OnDone) -> None:
         """As the contract says. The record must have what ``json`` needs."""
-        self._writer.add(record, session, on_done, more=more)
+        self._writer.add(record, session, on_done)
 
     @property
     def batch_bytes(self) -> int:
@@ -70,13 +70,13 @@ class TaggedJournal:
         self._journal = journal
         self._added = {name: Header(value)}
 
-    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+    def put(self, entry: Entry, on_done: OnDone) -> None:
         """As the journal does."""
-        self._journal.put(self._tagged(entry), on_done, more=more)
+        self._journal.put(self._tagged(entry), on_done)
 
-    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:  # noqa: ARG002
+    def put_record(self, record: Record, session: str, on_done: OnDone) -> None:  # noqa: ARG002
         """As the journal does."""
-        self.put(layout.decode(record), on_done, more=more)
+        self.put(layout.decode(record), on_done)
 
     @property
     def batch_bytes(self) -> int:

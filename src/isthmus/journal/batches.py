@@ -31,8 +31,6 @@ from isthmus.kafka.producer import Batch, ResilientProducer, record_bytes
 
 log = logging.getLogger(__name__)
 
-GATHER_S = 0.005
-"""How long a record waits at most for those that are to follow it."""
 CLOSE_S = 30.0
 """How long a close waits for what is in flight."""
 
@@ -60,17 +58,16 @@ class BatchWriter:
         await writer._producer.open()
         return writer
 
-    def add(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
+    def add(self, record: Record, session: str, on_done: OnDone) -> None:
         """Write a record; those of one session are in the journal in the order in which they were added.
 
         ``on_done`` is called on the loop, later: with `HardFailure` if Kafka refuses the record, with
-        `OversizeFailure` for one that is too large for it. One after which ``more`` is about to come waits
-        for that, for a short time.
+        `OversizeFailure` for one that is too large for it.
         """
         if self._closed:
             self._refuse(on_done)
         else:
-            self._lanes[self._partitions.of_session(session)].add(record, on_done, more)
+            self._lanes[self._partitions.of_session(session)].add(record, on_done)
 
     def add_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
         """Write records, likewise, in one batch: all of them are in the journal then, or none.
@@ -120,9 +117,8 @@ class _Lane:
         self._waiting: list[OnDone] = []
         """Who waits for the records of the batch."""
         self._running: asyncio.Task[None] | None = None
-        self._leaving: asyncio.TimerHandle | None = None
 
-    def add(self, record: Record, on_done: OnDone, more: bool) -> None:
+    def add(self, record: Record, on_done: OnDone) -> None:
         """Let a record leave with others."""
         now_ms = int(time.time() * 1000)
         batch = self._batch
@@ -133,7 +129,7 @@ class _Lane:
                 self._refuse("the message is", fresh.builder.size(), self._max_bytes, on_done)
                 return
             self._go_on_with(fresh)
-        self._wait(on_done, more)
+        self._wait(on_done)
 
     def add_together(self, records: Sequence[Record], on_done: OnDone) -> None:
         """Let records leave with others, in one batch."""
@@ -149,7 +145,7 @@ class _Lane:
             self._go_on_with(batch)
         taken = [batch.append(record, now_ms) for record in records]
         assert all(taken), "a transaction would be parted"
-        self._wait(on_done, more=False)
+        self._wait(on_done)
 
     def stop(self) -> None:
         """Give up what is in flight."""
@@ -167,22 +163,11 @@ class _Lane:
             self._waiting = []
         self._batch = batch
 
-    def _wait(self, on_done: OnDone, more: bool) -> None:
+    def _wait(self, on_done: OnDone) -> None:
         self._waiting.append(on_done)
         self.unfinished += 1
         if self._running is None:
-            self._leave(more)
-
-    def _leave(self, more: bool) -> None:
-        """Let what has gathered leave: at the end of this turn, or soon if more is to come."""
-        if more:
-            if self._leaving is None:
-                self._leaving = asyncio.get_running_loop().call_later(GATHER_S, self._leave, False)
-            return
-        if self._leaving is not None:
-            self._leaving.cancel()
-            self._leaving = None
-        self._running = asyncio.create_task(self._run())
+            self._running = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
         """Write batch after batch until nothing waits."""

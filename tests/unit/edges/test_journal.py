@@ -21,14 +21,14 @@ class FakeWriter:
     """Has records as soon as they are added, unless it refuses them."""
 
     def __init__(self) -> None:
-        self.added: list[tuple[Record, str, bool]] = []
+        self.added: list[tuple[Record, str]] = []
         self.together: list[tuple[list[Record], str]] = []
         self.batch_bytes = 1_000
         self.refuses: IsthmusError | None = None
         self.closed = False
 
-    def add(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
-        self.added.append((record, session, more))
+    def add(self, record: Record, session: str, on_done: OnDone) -> None:
+        self.added.append((record, session))
         asyncio.get_running_loop().call_soon(on_done, self.refuses)
 
     def add_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
@@ -61,10 +61,10 @@ def entry(address: str = "a") -> Entry:
 def test_an_entry_becomes_the_record_of_its_session() -> None:
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         told: list[IsthmusError | None] = []
-        journal.put(entry(), told.append, more=True)
+        journal.put(entry(), told.append)
         await asyncio.sleep(0)
         assert told == [None]
-        assert writer.added == [(layout.encode(entry()), "s", True)]
+        assert writer.added == [(layout.encode(entry()), "s")]
 
     run(scenario)
 
@@ -74,7 +74,7 @@ def test_a_tagged_journal_adds_its_header_to_entries_and_records() -> None:
         tagged = TaggedJournal(journal, "Connector", "eu")
         tagged.put(entry(), lambda _: None)
         tagged.put_record(layout.encode(entry()), "s", lambda _: None)
-        headers = [layout.decode(record).message.headers for record, _, _ in writer.added]
+        headers = [layout.decode(record).message.headers for record, _ in writer.added]
         assert headers == [{"Connector": Header("eu")}] * 2
 
     run(scenario)
@@ -85,7 +85,7 @@ def test_a_record_goes_on_as_it_is() -> None:
 
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         journal.put_record(record, "s", lambda _: None)
-        assert writer.added == [(record, "s", False)]
+        assert writer.added == [(record, "s")]
 
     run(scenario)
 
@@ -150,5 +150,5 @@ def test_a_message_of_any_protocol_is_journaled_with_what_json_needs(as_json: bo
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         await write(journal, entry())
 
-    record, _, _ = run(scenario, as_json=as_json).added[0]
+    record, _ = run(scenario, as_json=as_json).added[0]
     assert (layout.JSON_DOCUMENT in dict(record.headers)) == as_json

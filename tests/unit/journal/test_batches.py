@@ -24,7 +24,7 @@ from tests.support.asynchronous import eventually
 from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure, IsthmusError, Outage, OversizeFailure
 from isthmus.journal import batches
-from isthmus.journal.batches import GATHER_S, BatchWriter
+from isthmus.journal.batches import BatchWriter
 from isthmus.journal.layout import Record
 from isthmus.journal.partitions import JournalPartitions
 from isthmus.journal.topic import JournalTopic
@@ -188,7 +188,7 @@ def test_records_that_come_while_a_batch_is_under_way_leave_when_it_is_decided(
         await turn()
         for n in range(1, 4):
             writer.add(record(str(n)), "s", ignore)
-            await asyncio.sleep(2 * GATHER_S)
+            await turn()
         assert kafka.sent == [(1, ["0"])]
         kafka.answer()
         await turn()
@@ -224,34 +224,6 @@ def test_partitions_do_not_wait_for_each_other(run: Callable[..., Producers]) ->
         writer.add(record("other"), other, ignore)
         await turn()
         assert kafka.sent == [(1, ["one"]), (1, ["other"])]
-
-    run(scenario)
-
-
-def test_a_record_with_more_to_come_waits_for_it(
-    run: Callable[..., Producers], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(batches, "GATHER_S", 3600)
-
-    async def scenario(writer: BatchWriter, kafka: Producers) -> None:
-        writer.add(record("0"), "s", ignore, more=True)
-        writer.add(record("1"), "s", ignore, more=True)
-        await turn()
-        assert kafka.sent == []
-        writer.add(record("2"), "s", ignore)
-        await turn()
-        assert kafka.sent == [(1, ["0", "1", "2"])]
-
-    run(scenario)
-
-
-def test_a_record_with_more_to_come_does_not_wait_for_ever(run: Callable[..., Producers]) -> None:
-    async def scenario(writer: BatchWriter, kafka: Producers) -> None:
-        writer.add(record("0"), "s", ignore, more=True)
-        await eventually(lambda: kafka.sent == [(1, ["0"])])
-        kafka.answer()
-        await asyncio.sleep(2 * GATHER_S)
-        assert len(kafka.sent) == 1
 
     run(scenario)
 
