@@ -103,14 +103,15 @@ class Client(asyncio.Protocol):
 
     async def transact(self, number: int) -> Commit:
         """Send a transaction's messages and commit it."""
-        declared = await self._ask(Declare())
+        declared = await (await self._ask(Declare()))
         assert isinstance(declared, Declared)
+        state = TransactionalState(declared.txn_id)
         sends = [
-            self._send(self._sender, _message(number * MESSAGES + each), TransactionalState(declared.txn_id))
+            await self._send(self._sender, _message(number * MESSAGES + each), state)
             for each in range(MESSAGES)
         ]
         asked_s, began = time.time(), time.perf_counter()
-        outcome = await self._ask(Discharge(declared.txn_id))
+        outcome = await (await self._ask(Discharge(declared.txn_id)))
         answer_ms = (time.perf_counter() - began) * 1000
         assert outcome == Accepted(), outcome
         await asyncio.gather(*sends)
@@ -119,12 +120,15 @@ class Client(asyncio.Protocol):
     def close(self) -> None:
         self._transport.abort()
 
-    def _ask(self, word: Composite) -> asyncio.Future[object]:
-        return self._send(self._coordinator, AmqpMessage(body=AmqpValue(word.described())).encode())
+    async def _ask(self, word: Composite) -> asyncio.Future[object]:
+        return await self._send(self._coordinator, AmqpMessage(body=AmqpValue(word.described())).encode())
 
-    def _send(
+    async def _send(
         self, link: Sender, data: bytes, state: TransactionalState | None = None
     ) -> asyncio.Future[object]:
+        """Send as soon as there is credit; the future has the outcome."""
+        while not link.credit:
+            await asyncio.sleep(0.001)
         self._tags += 1
         settled: asyncio.Future[object] = self._loop.create_future()
         self._unsettled[link.send(self._tags.to_bytes(8), data, state=state)] = settled
