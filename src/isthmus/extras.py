@@ -11,6 +11,7 @@ from isthmus.errors import HardFailure
 
 EXTRAS: Final = {
     "aiokafka": "bridge",
+    "cramjam": "bridge",
     "confluent_kafka": "bridge",
     "google": "bridge",  # protobuf
     "ibmmq": "mq",

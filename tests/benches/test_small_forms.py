@@ -26,10 +26,11 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "ledger": ("ratio", "records_per_s", "state_bytes", "peak_bytes", "cost_of_many_sessions"),
     "latency": ("p50_ms", "p99_ms", "boundary_median_ms", "boundary_max_ms", "microbatch_p50_ms"),
     "commit": ("p50_ms", "p99_ms", "max_ms"),
+    "once": ("recovery_p50_s", "sent", "journaled"),
     "request_reply": ("p50_ms", "p99_ms", "max_ms", "requests"),
 }
 """Of those that need servers: they run in a row, with one Kafka and one JVM for Spark."""
-NONE = {"lost": 0, "reordered": 0, "failed": 0}
+NONE = {"lost": 0, "duplicates": 0, "inversions": 0, "reordered": 0, "failed": 0}
 """What there must be none of, where it is counted."""
 
 

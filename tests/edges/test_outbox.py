@@ -18,32 +18,34 @@ from isthmus.kafka.blocking import create_topics
 from isthmus.kafka.options import Kafka
 
 
-class Doormat:
-    """Takes letters, as long as it is there; refuses those that say so."""
+class Destination:
+    """Takes messages while it is available; refuses those that say so."""
 
     def __init__(self) -> None:
         self.taken: list[OutboundMessage] = []
-        self.away = False
+        self.unavailable = False
         self.attempts = 0
 
-    async def deliver(self, letters: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
+    async def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
         self.attempts += 1
-        if self.away:
-            raise Unreachable("nobody at home")
-        self.taken += letters
-        return [ConversionFailure("refused") if letter.record.value == b"bad" else None for letter in letters]
+        if self.unavailable:
+            raise Unreachable("nobody is there")
+        self.taken += messages
+        return [
+            ConversionFailure("refused") if message.record.value == b"bad" else None for message in messages
+        ]
 
     @property
     def bodies(self) -> list[bytes | None]:
-        return [letter.record.value for letter in self.taken]
+        return [message.record.value for message in self.taken]
 
 
-class Cellar:
+class DeadLetters:
     def __init__(self) -> None:
         self.kept: list[tuple[OutboundMessage, SoftFailure]] = []
 
-    async def __call__(self, letter: OutboundMessage, failure: SoftFailure) -> None:
-        self.kept.append((letter, failure))
+    async def __call__(self, message: OutboundMessage, failure: SoftFailure) -> None:
+        self.kept.append((message, failure))
 
 
 class Fixture:
@@ -51,12 +53,17 @@ class Fixture:
         self.kafka = Kafka(servers)
         self.topic = f"isthmus.t{uuid.uuid4().hex[:8]}.outbox.test"
         create_topics(self.kafka, [self.topic], partitions)
-        self.doormat, self.cellar = Doormat(), Cellar()
+        self.destination, self.dead_letters = Destination(), DeadLetters()
         self._producer = Producer({**self.kafka.python_options(), "acks": "all"})
 
     def outbox(self) -> Outbox:
         return Outbox(
-            self.kafka, self.topic, self.doormat, dead_letters=self.cellar, batch=10, longest_wait_s=0.1
+            self.kafka,
+            self.topic,
+            self.destination,
+            dead_letters=self.dead_letters,
+            batch=10,
+            longest_wait_s=0.1,
         )
 
     def post(self, *bodies: bytes, destination: str | None = "there", partition: int = 0) -> None:
@@ -88,7 +95,7 @@ def numbers(first: int, last: int) -> list[bytes]:
     return [b"%d" % number for number in range(first, last)]
 
 
-def test_a_letter_has_its_id_and_destination_and_none_of_the_bridges_headers() -> None:
+def test_a_message_has_its_id_and_destination_and_none_of_the_bridges_headers() -> None:
     headers = [
         ("jms.a", b"1"),
         ("isthmus.id", b"j:0:7"),
@@ -96,8 +103,8 @@ def test_a_letter_has_its_id_and_destination_and_none_of_the_bridges_headers() -
         ("jmsbridge.origin", b"b"),
         ("jms.types", b"a=int;"),
     ]
-    letter = outbound_message(Record(b"k", b"v", headers), "outbox:0:1")
-    assert letter == ("j:0:7", "orders", (b"k", b"v", [("jms.a", b"1"), ("jms.types", b"a=int;")]))
+    message = outbound_message(Record(b"k", b"v", headers), "outbox:0:1")
+    assert message == ("j:0:7", "orders", (b"k", b"v", [("jms.a", b"1"), ("jms.types", b"a=int;")]))
 
 
 def test_a_record_without_an_id_has_its_place_in_the_outbox_for_one() -> None:
@@ -109,58 +116,58 @@ def test_a_record_without_a_destination_is_malformed() -> None:
         outbound_message(Record(b"k", b"v", []), "outbox:0:1")
 
 
-def test_letters_are_delivered_in_order_and_committed_at_the_end(outbox: Fixture) -> None:
+def test_messages_are_delivered_in_order_and_committed_at_the_end(outbox: Fixture) -> None:
     outbox.post(*numbers(0, 25))
 
     async def scenario() -> None:
         async with running(outbox.outbox()):
-            await eventually(lambda: len(outbox.doormat.taken) >= 25)
+            await eventually(lambda: len(outbox.destination.taken) >= 25)
 
     asyncio.run(scenario())
-    assert outbox.doormat.bodies == numbers(0, 25)
+    assert outbox.destination.bodies == numbers(0, 25)
     assert outbox.committed() == 25
 
 
 def test_the_next_run_goes_on_behind_the_last(outbox: Fixture) -> None:
     async def scenario(expected: int) -> None:
         async with running(outbox.outbox()):
-            await eventually(lambda: len(outbox.doormat.taken) >= expected)
+            await eventually(lambda: len(outbox.destination.taken) >= expected)
 
     outbox.post(*numbers(0, 5))
     asyncio.run(scenario(5))
     outbox.post(*numbers(5, 10))
     asyncio.run(scenario(10))
-    assert outbox.doormat.bodies == numbers(0, 10)
+    assert outbox.destination.bodies == numbers(0, 10)
 
 
-def test_letters_wait_while_the_system_is_away(outbox: Fixture) -> None:
+def test_messages_wait_while_the_system_is_unavailable(outbox: Fixture) -> None:
     async def scenario() -> None:
-        outbox.doormat.away = True
+        outbox.destination.unavailable = True
         outbox.post(*numbers(0, 5))
         reading = outbox.outbox()
         async with running(reading):
-            await eventually(lambda: outbox.doormat.attempts >= 3)
+            await eventually(lambda: outbox.destination.attempts >= 3)
             outbox.post(*numbers(5, 10))
-            outbox.doormat.away = False
-            await eventually(lambda: len(outbox.doormat.taken) >= 10)
+            outbox.destination.unavailable = False
+            await eventually(lambda: len(outbox.destination.taken) >= 10)
         assert reading.counts.retries >= 3
 
     asyncio.run(scenario())
-    assert outbox.doormat.bodies == numbers(0, 10)
+    assert outbox.destination.bodies == numbers(0, 10)
 
 
-def test_nothing_is_committed_of_letters_that_were_not_delivered(outbox: Fixture) -> None:
+def test_nothing_is_committed_of_messages_that_were_not_delivered(outbox: Fixture) -> None:
     async def scenario() -> None:
-        outbox.doormat.away = True
+        outbox.destination.unavailable = True
         async with running(outbox.outbox()):
-            await eventually(lambda: outbox.doormat.attempts >= 2)
+            await eventually(lambda: outbox.destination.attempts >= 2)
 
     outbox.post(*numbers(0, 5))
     asyncio.run(scenario())
     assert outbox.committed() < 0
 
 
-def test_a_letter_that_can_never_be_delivered_is_kept_and_settled(outbox: Fixture) -> None:
+def test_a_message_that_can_never_be_delivered_is_dead_lettered_and_settled(outbox: Fixture) -> None:
     outbox.post(b"0", b"bad", b"1")
     outbox.post(b"lost", destination=None)
     outbox.post(b"2")
@@ -168,11 +175,11 @@ def test_a_letter_that_can_never_be_delivered_is_kept_and_settled(outbox: Fixtur
     async def scenario() -> None:
         reading = outbox.outbox()
         async with running(reading):
-            await eventually(lambda: reading.counts.delivered >= 3 and len(outbox.cellar.kept) >= 2)
+            await eventually(lambda: reading.counts.delivered >= 3 and len(outbox.dead_letters.kept) >= 2)
         assert (reading.counts.delivered, reading.counts.dead_letters) == (3, 2)
 
     asyncio.run(scenario())
-    assert [(letter.record.value, failure.code) for letter, failure in outbox.cellar.kept] == [
+    assert [(message.record.value, failure.code) for message, failure in outbox.dead_letters.kept] == [
         (b"lost", "malformed"),
         (b"bad", "conversion"),
     ]
@@ -186,23 +193,23 @@ def test_two_members_share_an_outbox_and_lose_nothing(kafka_servers: str) -> Non
 
     async def scenario() -> None:
         async with running(shared.outbox()):
-            await eventually(lambda: len(shared.doormat.taken) >= 40)
-            shared.doormat.away = True
+            await eventually(lambda: len(shared.destination.taken) >= 40)
+            shared.destination.unavailable = True
             shared.post(*numbers(40, 60), partition=0)
             shared.post(*numbers(60, 80), partition=1)
-            before = shared.doormat.attempts
-            await eventually(lambda: shared.doormat.attempts > before)
+            before = shared.destination.attempts
+            await eventually(lambda: shared.destination.attempts > before)
             async with running(shared.outbox()):
-                # The second member gets a partition only if the first answers while its letters wait.
-                await eventually(lambda: shared.doormat.attempts > before + 20)
-                shared.doormat.away = False
-                await eventually(lambda: len(set(shared.doormat.bodies)) >= 80)
+                # The second member gets a partition only if the first answers while its messages wait.
+                await eventually(lambda: shared.destination.attempts > before + 20)
+                shared.destination.unavailable = False
+                await eventually(lambda: len(set(shared.destination.bodies)) >= 80)
 
     asyncio.run(scenario())
-    assert set(shared.doormat.bodies) == set(numbers(0, 80))
+    assert set(shared.destination.bodies) == set(numbers(0, 80))
 
 
-def test_a_kafka_that_was_away_is_read_again(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_kafka_that_was_unavailable_is_read_again(tmp_path_factory: pytest.TempPathFactory) -> None:
     kafka = EmbeddedKafka(tmp_path_factory.mktemp("kafka"))
     kafka.start()
     try:
@@ -211,11 +218,11 @@ def test_a_kafka_that_was_away_is_read_again(tmp_path_factory: pytest.TempPathFa
         async def scenario() -> None:
             outbox.post(*numbers(0, 5))
             async with running(outbox.outbox()):
-                await eventually(lambda: len(outbox.doormat.taken) >= 5)
+                await eventually(lambda: len(outbox.destination.taken) >= 5)
                 await asyncio.to_thread(kafka.stop)
                 await asyncio.to_thread(kafka.start)
                 await asyncio.to_thread(outbox.post, *numbers(5, 10))
-                await eventually(lambda: set(outbox.doormat.bodies) >= set(numbers(0, 10)))
+                await eventually(lambda: set(outbox.destination.bodies) >= set(numbers(0, 10)))
 
         asyncio.run(scenario())
         assert outbox.committed() == 10

@@ -2,6 +2,7 @@
 
 A client that heard of its commit has all of the transaction in Kafka; one that rolled back, or was killed
 before it asked for the commit, has nothing of it. Whose answer was lost may have either, but never a part.
+Most are one batch of the journal; some are larger, and go through the ledger.
 """
 
 from __future__ import annotations
@@ -99,11 +100,11 @@ def _kill(running: Running) -> None:
 
 
 def _arrived(published: Topic) -> dict[int, dict[int, set[bytes]]]:
-    """By transaction and place in it: the ids under which a message was published."""
+    """By transaction and sequence number in it: the ids under which a message was published."""
     found: dict[int, dict[int, set[bytes]]] = defaultdict(lambda: defaultdict(set))
     for record in published.records():
-        number, place = bytes(record.value() or b"").decode().split("/")
-        found[int(number)][int(place)].add(bytes(dict(record.headers() or [])["isthmus.id"] or b""))
+        number, sequence = bytes(record.value() or b"").decode().split("/")[:2]
+        found[int(number)][int(sequence)].add(bytes(dict(record.headers() or [])["isthmus.id"] or b""))
     return found
 
 
@@ -153,7 +154,7 @@ def test_transactions_are_whole_or_not_at_all_whatever_is_killed(
         def all_are_whole() -> bool:
             nonlocal arrived
             arrived = _arrived(published)
-            return wanted <= set(arrived) and all(len(places) == SIZE for places in arrived.values())
+            return wanted <= set(arrived) and all(len(sends) == SIZE for sends in arrived.values())
 
         eventually(
             all_are_whole,
@@ -163,5 +164,5 @@ def test_transactions_are_whole_or_not_at_all_whatever_is_killed(
     assert len(wanted) > 40
     assert {number for number, word in clients.heard.items() if word == "rolled-back"} & set(arrived) == set()
     assert set(arrived) <= clients.begun
-    ids = [ids for places in arrived.values() for ids in places.values()]
+    ids = [ids for sends in arrived.values() for ids in sends.values()]
     assert all(len(each) == 1 for each in ids), "a message was published under more than one isthmus.id"

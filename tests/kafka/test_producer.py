@@ -347,6 +347,23 @@ def test_a_broker_whose_address_nobody_reaches_fails_the_start() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("error", [OUT_OF_ORDER_SEQUENCE_NUMBER, NOT_LEADER, NOT_ENOUGH_REPLICAS])
+def test_what_is_written_together_is_one_batch_however_often_it_is_sent(error: int) -> None:
+    async def scenario(kafka: ScriptedKafka) -> None:
+        async with writing(kafka) as writer:
+            await take(writer)
+            kafka.written.clear()
+            kafka.produce_error = error
+            told: Told = []
+            writer.add_together([RECORD] * 5, SESSIONS[0], told.append)
+            await eventually(lambda: len(kafka.written) > 1)
+            kafka.produce_error = 0
+            await eventually(lambda: told == [None])
+            assert {each.records for each in kafka.written} == {5}
+
+    run(scenario)
+
+
 def test_what_is_in_flight_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer, "IN_FLIGHT_BYTES", 1)
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 from tests.support.asynchronous import eventually
 from tests.support.kafka.topics import new_topic, publish
@@ -20,6 +21,13 @@ from isthmus.kafka.options import Kafka
 from isthmus.kafka.records import AcquiredRecord
 from isthmus.kafka.requests import GROUP_RESOURCE
 from isthmus.kafka.share import ShareMember
+from isthmus.kafka.share_requests import (
+    ACKNOWLEDGE_API,
+    FETCH_API,
+    HEARTBEAT_API,
+    ShareAcknowledge,
+    ShareFetch,
+)
 from isthmus.kafka.share_session import AcknowledgeType
 
 ACCEPT, RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
@@ -346,3 +354,55 @@ def test_draining_an_empty_queue_is_answered(kafka_servers: str) -> None:
         assert got.acquired == []
 
     with_group(kafka_servers, scenario)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_records_are_read(kafka_servers: str, codec: str) -> None:
+    async def scenario(group: Group) -> None:
+        producer = Producer({"bootstrap.servers": group.servers, "compression.type": codec}, logger=QUIET)
+        for number in range(50):
+            producer.produce(group.topic, f"{number} {'x' * 200}")
+        assert producer.flush(30) == 0
+        member, got = group.member()
+        member.request(50)
+        await eventually(lambda: len(got.acquired) == 50)
+        assert [(each.read.value or b"").split()[0] for each in got.acquired] == [
+            str(number).encode() for number in range(50)
+        ]
+
+    with_group(kafka_servers, scenario)
+
+
+def test_a_broker_that_cannot_renew_locks_is_used_as_far_as_it_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = dict.fromkeys(
+        ["group.share.record.lock.duration.ms", "group.share.min.record.lock.duration.ms"], "3000"
+    )
+
+    async def old_versions(_: ResilientClient) -> dict[int, int]:
+        return {HEARTBEAT_API: 1, FETCH_API: 1, ACKNOWLEDGE_API: 1}
+
+    monkeypatch.setattr(ResilientClient, "versions", old_versions)
+    for request in (ShareFetch, ShareAcknowledge):
+        monkeypatch.setattr(request, "_CLASSES", request._CLASSES[:1])
+
+    async def scenario(group: Group) -> None:
+        group.publish(*numbers(3))
+        member, got = group.member()
+        member.request(1)
+        await eventually(lambda: len(got.acquired) == 3)  # a whole batch, since it cannot do less
+        member.acknowledge(got.acquired[0], ACCEPT)
+        member.acknowledge(got.acquired[1], RELEASE)
+        await member.flush()
+        held = got.acquired[2]
+        await eventually(lambda: got.lost == [held])
+        assert not member.holds(held)
+        member.acknowledge(held, ACCEPT)
+        assert got.refused == 1
+        assert got.failure is None
+        member.request(10)
+        await eventually(lambda: 1 in got.offsets[3:])
+
+    with EmbeddedKafka(tmp_path / "kafka", overrides=lock) as kafka:
+        with_group(kafka.bootstrap_servers, scenario)

@@ -17,11 +17,13 @@ class Query:
     def __init__(self) -> None:
         self.isActive = True
 
+        self.error: str | None = "what Spark says"
+
     def end(self) -> None:
         self.isActive = False
 
-    def exception(self) -> str:
-        return "what Spark says"
+    def exception(self) -> str | None:
+        return self.error
 
     def stop(self) -> None:
         self.end()
@@ -50,9 +52,10 @@ class Scene:
         assert error == "what Spark says"
         return self.meanings.pop(0)
 
-    def fail(self) -> None:
+    def fail(self, error: str | None = "what Spark says") -> None:
         query = self.starts[-1]
         assert isinstance(query, Query)
+        query.error = error
         query.end()
         self.supervised.poll()
 
@@ -85,6 +88,22 @@ def test_a_question_that_was_answered_starts_the_query_again_at_once() -> None:
     scene = Scene(None)
     scene.fail()
     assert len(scene.starts) == 2
+    assert scene.supervised.problem is None
+
+
+def test_a_query_that_is_done_is_followed_by_the_next_start_at_once() -> None:
+    scene = Scene()
+    scene.fail(error=None)
+    assert len(scene.starts) == 2
+    assert scene.supervised.problem is None
+
+
+def test_a_start_at_once_that_must_wait_is_tried_again() -> None:
+    scene = Scene()
+    scene.refusals = [AWAY]
+    scene.fail(error=None)
+    assert "Kafka does not answer" in str(scene.supervised.problem)
+    assert scene.pause() == 1
     assert scene.supervised.problem is None
 
 

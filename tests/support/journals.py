@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from isthmus.edges.contract import Journal
 from isthmus.errors import HardFailure, IsthmusError, SoftFailure
 from isthmus.journal import OnDone, layout
 from isthmus.journal.layout import Entry, Op, Record
+from isthmus.kafka.producer import record_bytes
 from isthmus.message import Message
 
 Refusal = Callable[[Entry], IsthmusError | None]
@@ -26,19 +27,30 @@ class MemoryJournal:
     """
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.writes: list[list[Entry]] = []
+        """What was put, each with what was put together with it."""
         self.held = False
         self.refuse: Refusal = refusing(None)
-        self._waiting: list[tuple[Entry, OnDone]] = []
+        self.batch_bytes = 1_000_000
+        self._waiting: list[tuple[list[Entry], OnDone]] = []
 
-    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
-        self._waiting.append((entry, on_done))
-        asyncio.get_running_loop().call_soon(self._write)
+    def put(self, entry: Entry, on_done: OnDone) -> None:
+        self._put([entry], on_done)
 
-    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
+    def put_record(self, record: Record, session: str, on_done: OnDone) -> None:
         entry = layout.decode(record)
         assert entry.message.session == session
-        self.put(entry, on_done, more=more)
+        self.put(entry, on_done)
+
+    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+        assert sum(map(record_bytes, records)) <= self.batch_bytes
+        entries = [layout.decode(record) for record in records]
+        assert {entry.message.session for entry in entries} == {session}
+        self._put(entries, on_done)
+
+    def _put(self, entries: list[Entry], on_done: OnDone) -> None:
+        self._waiting.append((entries, on_done))
+        asyncio.get_running_loop().call_soon(self._write)
 
     def release(self) -> None:
         """Have what it was held from."""
@@ -49,11 +61,15 @@ class MemoryJournal:
         if self.held:
             return
         waiting, self._waiting = self._waiting, []
-        for entry, on_done in waiting:
-            failure = self.refuse(entry)
+        for entries, on_done in waiting:
+            failure = next(filter(None, map(self.refuse, entries)), None)
             if failure is None:
-                self.entries.append(entry)
+                self.writes.append(entries)
             on_done(failure)
+
+    @property
+    def entries(self) -> list[Entry]:
+        return [entry for entries in self.writes for entry in entries]
 
     @property
     def waiting(self) -> int:

@@ -5,12 +5,13 @@ Exit 0 if a bridge could run, 1 if something that it needs is missing.
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import shutil
 import subprocess
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import typer
 from rich.console import Console
@@ -19,6 +20,9 @@ from rich.text import Text
 from isthmus.cli.bridge import ConfigFile, kafka_folder, read_settings
 from isthmus.config import Settings
 from isthmus.errors import IsthmusError
+
+if TYPE_CHECKING:
+    from isthmus.kafka.options import Kafka
 
 NOT_TRIED = "no real queue manager has been tried with this version"
 
@@ -90,9 +94,25 @@ def _kafka(settings: Settings) -> Finding:
         if running is None:
             return Finding("kafka", "ok", "embedded: `isthmus run` starts it")
         where = running
-    answers = blocking.answers(Kafka(where, settings.kafka.client))
-    said = f"{where!r} answers" if answers else f"{where!r} does not answer"
-    return Finding("kafka", "ok" if answers else "missing", said.replace("'", ""))
+    kafka = Kafka(where, settings.kafka.client)
+    if not blocking.answers(kafka):
+        return Finding("kafka", "missing", f"{where} does not answer")
+    lacks = asyncio.run(_lacks(kafka)) if settings.listens_to_amqp else None
+    if lacks is not None:
+        return Finding("kafka", "note", f"{where} answers; {lacks}")
+    return Finding("kafka", "ok", f"{where} answers")
+
+
+async def _lacks(kafka: Kafka) -> str | None:
+    """What Kafka is too old for."""
+    from isthmus.kafka.client import ResilientClient
+    from isthmus.kafka.share_requests import missing_for_queues
+
+    client = ResilientClient(kafka)
+    try:
+        return missing_for_queues(await client.versions())
+    finally:
+        await client.close()
 
 
 def _nats_server(settings: Settings) -> Finding:

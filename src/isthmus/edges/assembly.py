@@ -20,10 +20,10 @@ from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.config.model.plan import REPLIES, TAG
 from isthmus.connectors.forms import mq_forms, nats_forms, nats_mq
 from isthmus.connectors.replies import replies_of
-from isthmus.edges.contract import Delivery, Journal, OutboundMessage
+from isthmus.edges.contract import Delivery, Journal
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.journal import EdgeJournal, TaggedJournal
-from isthmus.edges.metered import Handed, MeteredDelivery
+from isthmus.edges.metered import Delivered, MeteredDelivery
 from isthmus.edges.mq.client import MqClient, queue_manager
 from isthmus.edges.mq.delivery import MqDelivery
 from isthmus.edges.mq.intake import MqIntake
@@ -31,7 +31,7 @@ from isthmus.edges.nats.translate import from_nats
 from isthmus.edges.needs import amqp_intakes, outboxes, uses_nats
 from isthmus.edges.outbox import Outbox
 from isthmus.edges.running import Part, run_together
-from isthmus.errors import SoftFailure, Unreachable
+from isthmus.errors import Unreachable
 from isthmus.kafka.options import Kafka
 from isthmus.routing.route import Route
 from isthmus.telemetry.parts import Flow, PartReport
@@ -55,7 +55,7 @@ class _Counts(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Taking:
+class _IntakePart:
     """An intake, with what is known of it."""
 
     name: str
@@ -68,7 +68,7 @@ class _Taking:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sending:
+class _OutboxPart:
     """An outbox, with what is known of it."""
 
     topic: str
@@ -116,13 +116,13 @@ class Assembly:
         self.amqp_service = self._amqp_service() if settings.listens_to_amqp else None
         self._amqp_clients: dict[str, AmqpClient] = {}
         """Those of outboxes, by their topics. Intakes see to theirs."""
-        self._takings = [*self._intakes()]
-        self._sendings = [self._sending(name) for name in outboxes(settings)]
+        self._intake_parts = [*self._intakes()]
+        self._outbox_parts = [self._outbox_part(name) for name in outboxes(settings)]
 
     async def run(self, stop: asyncio.Event, ready: Callable[[], None]) -> None:
         """Run everything until ``stop`` is set. ``ready`` is called once all intakes take messages."""
-        parts: dict[str, Part] = {f"intake {each.name}": each.part for each in self._takings}
-        parts |= {each.topic: each.part for each in self._sendings}
+        parts: dict[str, Part] = {f"intake {each.name}": each.part for each in self._intake_parts}
+        parts |= {each.topic: each.part for each in self._outbox_parts}
         parts |= {f"client {name}": client for name, client in self._amqp_clients.items()}
         if self._nats is not None:
             parts["nats"] = _NatsConnection(self._nats)
@@ -133,7 +133,7 @@ class Assembly:
             await run_together(parts, stop)
         finally:
             waiting.cancel()
-            for each in self._sendings:
+            for each in self._outbox_parts:
                 if each.mq is not None:
                     await each.mq.close()
             if self._nats is not None:
@@ -144,7 +144,7 @@ class Assembly:
     async def _tell_when_ready(self, ready: Callable[[], None]) -> None:
         if self.amqp_service is not None:
             await self.amqp_service.ready.wait()
-        for each in self._takings:
+        for each in self._intake_parts:
             if isinstance(each.part, MqIntake):
                 while not each.client.connected:
                     await asyncio.sleep(0.02)
@@ -167,7 +167,7 @@ class Assembly:
             return AmqpWorkers(self._settings, self._kafka)
         return AmqpService(self._settings, self._kafka, self._journal, self._dead_letters)
 
-    def _intakes(self) -> Iterator[_Taking]:
+    def _intakes(self) -> Iterator[_IntakePart]:
         settings = self._settings
         for name, source in settings.nats_intakes.items():
             yield self._from_nats(name, "intake", source, self._journal)
@@ -187,7 +187,7 @@ class Assembly:
 
     def _from_nats(
         self, name: str, kind: Literal["connector", "intake"], source: NatsIntakeSettings, journal: Journal
-    ) -> _Taking:
+    ) -> _IntakePart:
         from isthmus.edges.nats.intake import StreamIntake, SubjectIntake
 
         assert self._nats is not None
@@ -201,7 +201,7 @@ class Assembly:
             intake = StreamIntake(
                 self._nats, journal, source, dead_letters=keep, read=read, create_stream=create
             )
-        return _Taking(name, kind, "nats", intake, self._nats)
+        return _IntakePart(name, kind, "nats", intake, self._nats)
 
     def _from_mq(
         self,
@@ -210,7 +210,7 @@ class Assembly:
         source: MqIntakeSettings,
         manager: MqSettings,
         journal: Journal,
-    ) -> _Taking:
+    ) -> _IntakePart:
         intake = MqIntake(
             queue_manager(manager),
             source,
@@ -220,9 +220,9 @@ class Assembly:
             replies=self._replies,
             max_backoff_s=manager.max_backoff_s,
         )
-        return _Taking(name, kind, "mq", intake, intake.client)
+        return _IntakePart(name, kind, "mq", intake, intake.client)
 
-    def _from_amqp(self, name: str, broker: BrokerSettings) -> _Taking:
+    def _from_amqp(self, name: str, broker: BrokerSettings) -> _IntakePart:
         from isthmus.edges.amqp.client import AmqpClient, AmqpIntake
         from isthmus.edges.amqp.server.service import largest_message
 
@@ -234,16 +234,16 @@ class Assembly:
             max_message_size=largest_message(self._journal),
             as_json=self._settings.uses_json,
         )
-        return _Taking(name, "intake", "amqp", intake, intake.client, lambda: intake.refusals)
+        return _IntakePart(name, "intake", "amqp", intake, intake.client, lambda: intake.refusals)
 
-    def _sending(self, name: str) -> _Sending:
+    def _outbox_part(self, name: str) -> _OutboxPart:
         topic = self._settings.outbox(name)
         if name == "nats":
             delivery, client = self._nats_delivery()
-            return _Sending(topic, "nats", *self._outbox(topic, delivery), client)
+            return _OutboxPart(topic, "nats", *self._outbox(topic, delivery), client)
         if name.startswith(AMQP):
             to_broker = self._amqp_delivery(name.removeprefix(AMQP), topic)
-            return _Sending(topic, "amqp", *self._outbox(topic, to_broker), to_broker.client)
+            return _OutboxPart(topic, "amqp", *self._outbox(topic, to_broker), to_broker.client)
         manager = self._plan.managers[name]
         mq = MqDelivery(
             queue_manager(manager),
@@ -252,7 +252,7 @@ class Assembly:
             replies=self._replies,
             max_backoff_s=manager.max_backoff_s,
         )
-        return _Sending(topic, "mq", *self._outbox(topic, mq), mq.client, mq)
+        return _OutboxPart(topic, "mq", *self._outbox(topic, mq), mq.client, mq)
 
     def _nats_delivery(self) -> tuple[NatsDelivery, NatsClient]:
         from isthmus.edges.nats.delivery import NatsDelivery
@@ -282,10 +282,8 @@ class Assembly:
 
     def _outbox(self, topic: str, delivery: Delivery) -> tuple[Outbox, MeteredDelivery]:
         metered = MeteredDelivery(delivery)
-        return Outbox(self._kafka, topic, metered, dead_letters=partial(self._bury, topic)), metered
-
-    async def _bury(self, topic: str, letter: OutboundMessage, failure: SoftFailure) -> None:
-        await self._dead_letters.outbound(topic, letter, failure)
+        dead_letters = partial(self._dead_letters.outbound, topic)
+        return Outbox(self._kafka, topic, metered, dead_letters=dead_letters), metered
 
     # Telling: called from other threads, which only look
 
@@ -294,63 +292,63 @@ class Assembly:
         found = {}
         if self._nats is not None and not self._nats.connected:
             found["nats"] = "not connected"
-        others: list[tuple[str, _Taking | _Sending]] = [
-            (f"intake {each.name}", each) for each in self._takings if each.system != "nats"
+        others: list[tuple[str, _IntakePart | _OutboxPart]] = [
+            (f"intake {each.name}", each) for each in self._intake_parts if each.system != "nats"
         ]
-        others += [(each.topic, each) for each in self._sendings if each.system != "nats"]
+        others += [(each.topic, each) for each in self._outbox_parts if each.system != "nats"]
         for name, part in others:
             if part.client.unavailable:
                 system = "queue manager" if part.system == "mq" else "broker"
                 found[name] = f"the {system} is unavailable"
-        for taking in self._takings:
-            found |= {f"intake {taking.name} {each}": why for each, why in taking.refusals().items()}
+        for intake in self._intake_parts:
+            found |= {f"intake {intake.name} {each}": why for each, why in intake.refusals().items()}
         return found
 
     def reports(self) -> list[PartReport]:
         """How every connector, intake and route to another system stands."""
         settings = self._settings
         routes = {route.name: route for route in settings.routes if route.destination is not None}
-        found = [self._report(taking, routes.get(taking.name)) for taking in self._takings]
+        found = [self._report(intake, routes.get(intake.name)) for intake in self._intake_parts]
         if self.amqp_service is not None:
             found.append(self.amqp_service.report())
         joined = {report.name for report in found if report.kind == "connector"} | {REPLIES}
         return found + [self._route_report(route) for name, route in routes.items() if name not in joined]
 
-    def _report(self, taking: _Taking, route: Route | None) -> PartReport:
-        handed, sending = Handed(), None
-        if taking.kind == "connector" or taking.name == REPLIES:
-            handed, sending = self._handed(route)
-        times = self._replies.inboxes.times_s if taking.name == REPLIES else handed.times_s
+    def _report(self, intake: _IntakePart, route: Route | None) -> PartReport:
+        delivered, outbox = Delivered(), None
+        if intake.kind == "connector" or intake.name == REPLIES:
+            delivered, outbox = self._delivered(route)
+        times = self._replies.inboxes.times_s if intake.name == REPLIES else delivered.times_s
         report = PartReport(
-            name=taking.name,
-            kind=taking.kind,
-            system=f"{taking.system}→{sending.system}" if sending else taking.system,
-            connected=taking.client.connected and (sending is None or sending.is_up),
-            taken=Flow(taking.part.traffic.messages, taking.part.traffic.bytes),
-            delivered=Flow(handed.messages, handed.bytes),
-            dead_letters=taking.part.traffic.dead_letters + handed.dead_letters,
+            name=intake.name,
+            kind=intake.kind,
+            system=f"{intake.system}→{outbox.system}" if outbox else intake.system,
+            connected=intake.client.connected and (outbox is None or outbox.is_up),
+            taken=Flow(intake.part.traffic.messages, intake.part.traffic.bytes),
+            delivered=Flow(delivered.messages, delivered.bytes),
+            dead_letters=intake.part.traffic.dead_letters + delivered.dead_letters,
             request_times_s=tuple(times),
         )
-        return _with_counts(report, taking.client.counts)
+        return _with_counts(report, intake.client.counts)
 
     def _route_report(self, route: Route) -> PartReport:
-        handed, sending = self._handed(route)
+        delivered, outbox = self._delivered(route)
         report = PartReport(
             name=route.name,
             kind="route",
-            system=f"→{sending.system if sending else ''}",
-            connected=sending is not None and sending.is_up,
-            delivered=Flow(handed.messages, handed.bytes),
-            dead_letters=handed.dead_letters,
-            request_times_s=tuple(handed.times_s),
+            system=f"→{outbox.system if outbox else ''}",
+            connected=outbox is not None and outbox.is_up,
+            delivered=Flow(delivered.messages, delivered.bytes),
+            dead_letters=delivered.dead_letters,
+            request_times_s=tuple(delivered.times_s),
         )
-        return report if sending is None else _with_counts(report, sending.client.counts)
+        return report if outbox is None else _with_counts(report, outbox.client.counts)
 
-    def _handed(self, route: Route | None) -> tuple[Handed, _Sending | None]:
-        for sending in self._sendings:
-            if route is not None and sending.topic == route.topic:
-                return sending.metered.handed.get(route.destination or "", Handed()), sending
-        return Handed(), None
+    def _delivered(self, route: Route | None) -> tuple[Delivered, _OutboxPart | None]:
+        for outbox in self._outbox_parts:
+            if route is not None and outbox.topic == route.topic:
+                return outbox.metered.delivered.get(route.destination or "", Delivered()), outbox
+        return Delivered(), None
 
 
 def _with_counts(report: PartReport, counts: _Counts) -> PartReport:

@@ -25,18 +25,30 @@ from isthmus.message import Message
 class Journal(Protocol):
     """Where every intake puts messages: many at a time, without a task or a future for each."""
 
-    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+    @property
+    def batch_bytes(self) -> int:
+        """How large the records of one `put_together` may be, by the sum of their `record_bytes`."""
+        ...
+
+    def put(self, entry: Entry, on_done: OnDone) -> None:
         """Write an entry. Entries of one session are in the journal in the order in which they were put.
 
         ``on_done`` is called on the loop, later, once for each entry: with None when Kafka has it on all
         in-sync replicas, in that order; with a `SoftFailure` if the journal can never carry it; with a
-        `HardFailure` when Kafka refuses. Where ``more`` is about to follow, the entry may wait for that, for
-        a short time.
+        `HardFailure` when Kafka refuses.
         """
         ...
 
-    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
+    def put_record(self, record: Record, session: str, on_done: OnDone) -> None:
         """Write the encoded record of an entry of a session, likewise."""
+        ...
+
+    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+        """Write the encoded records of a session, likewise, and atomically: all of them, or none.
+
+        They are in the journal one behind the other. ``on_done`` is called once: with an `OversizeFailure`
+        if they are more than ``batch_bytes``; after a `HardFailure` nobody knows whether they are in it.
+        """
         ...
 
 

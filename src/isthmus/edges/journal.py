@@ -6,6 +6,7 @@ Both fulfil `isthmus.edges.contract.Journal`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 from isthmus.config.model.settings import JournalSettings
@@ -38,7 +39,7 @@ class EdgeJournal:
         """How large a batch the journal takes, if that is known."""
         return self._writer.max_message_bytes
 
-    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+    def put(self, entry: Entry, on_done: OnDone) -> None:
         """As the contract says, with what ``json`` needs added to an entry that does not have it."""
         try:
             if self._as_json and entry.op is Op.ADD and not entry.conversion:
@@ -47,11 +48,20 @@ class EdgeJournal:
         except SoftFailure as failure:
             self._loop.call_soon(on_done, failure)
         else:
-            self.put_record(record, entry.message.session, on_done, more=more)
+            self.put_record(record, entry.message.session, on_done)
 
-    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
+    def put_record(self, record: Record, session: str, on_done: OnDone) -> None:
         """As the contract says. The record must have what ``json`` needs."""
-        self._writer.add(record, session, on_done, more=more)
+        self._writer.add(record, session, on_done)
+
+    @property
+    def batch_bytes(self) -> int:
+        """As the contract says."""
+        return self._writer.batch_bytes
+
+    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+        """As the contract says. The records must have what ``json`` needs."""
+        self._writer.add_together(records, session, on_done)
 
     async def close(self) -> None:
         """Wait until all that was put is done, and disconnect. Raises `HardFailure` if that takes long."""
@@ -65,12 +75,24 @@ class TaggedJournal:
         self._journal = journal
         self._added = {name: Header(value)}
 
-    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+    def put(self, entry: Entry, on_done: OnDone) -> None:
         """As the journal does."""
-        headers = {**entry.message.headers, **self._added}
-        tagged = entry._replace(message=replace(entry.message, headers=headers))
-        self._journal.put(tagged, on_done, more=more)
+        self._journal.put(self._tagged(entry), on_done)
 
-    def put_record(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:  # noqa: ARG002
+    def put_record(self, record: Record, session: str, on_done: OnDone) -> None:  # noqa: ARG002
         """As the journal does."""
-        self.put(layout.decode(record), on_done, more=more)
+        self.put(layout.decode(record), on_done)
+
+    @property
+    def batch_bytes(self) -> int:
+        """As the journal's."""
+        return self._journal.batch_bytes
+
+    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+        """As the journal does, which takes fewer of them: the header counts, too."""
+        tagged = [layout.encode(self._tagged(layout.decode(record))) for record in records]
+        self._journal.put_together(tagged, session, on_done)
+
+    def _tagged(self, entry: Entry) -> Entry:
+        headers = {**entry.message.headers, **self._added}
+        return entry._replace(message=replace(entry.message, headers=headers))

@@ -12,7 +12,7 @@ from isthmus.errors import SoftFailure
 
 
 @dataclass(slots=True)
-class Handed:
+class Delivered:
     """What went to one destination since the start."""
 
     messages: int = 0
@@ -26,7 +26,7 @@ class MeteredDelivery:
     """A delivery like the one that it is given."""
 
     def __init__(self, delivery: Delivery) -> None:
-        self.handed: defaultdict[str, Handed] = defaultdict(Handed)
+        self.delivered: defaultdict[str, Delivered] = defaultdict(Delivered)
         self._delivery = delivery
 
     async def deliver(self, messages: Sequence[OutboundMessage]) -> Sequence[SoftFailure | None]:
@@ -35,12 +35,12 @@ class MeteredDelivery:
         answers = await self._delivery.deliver(messages)
         took_s = time.monotonic() - began
         for message, failure in zip(messages, answers, strict=True):
-            handed = self.handed[message.destination]
+            delivered = self.delivered[message.destination]
             if failure is None:
-                handed.messages += 1
-                handed.bytes += len(message.record.value or b"")
+                delivered.messages += 1
+                delivered.bytes += len(message.record.value or b"")
             else:
-                handed.dead_letters += 1
+                delivered.dead_letters += 1
         for destination in {message.destination for message in messages}:
-            self.handed[destination].times_s.append(took_s)
+            self.delivered[destination].times_s.append(took_s)
         return answers

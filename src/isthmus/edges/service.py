@@ -20,7 +20,7 @@ from isthmus.kafka.options import Kafka
 from isthmus.telemetry.parts import PartReport
 
 READY_S = 10.0
-"""How long a start waits for other systems. One that is away is waited for behind the scenes."""
+"""How long a start waits for other systems. One that is unavailable is waited for behind the scenes."""
 STOP_S = 60.0
 
 

@@ -5,6 +5,9 @@ that came in it; those that come while a batch of the lane is in flight gather, 
 is done. So a lonely message waits for nobody, and under load a few large requests cost Kafka, and us, a
 fraction of what many small ones do. Records leave a lane, and are done, in the order in which they came.
 
+Kafka appends a batch to a partition as a whole or not at all. Records that must be in the journal together,
+as those of a transaction, are never parted into two batches; others may share theirs.
+
 There is neither a thread nor a future for each record. While Kafka is unavailable records wait for as long
 as it takes: what holds senders back then is that nothing is done.
 """
@@ -15,6 +18,7 @@ import asyncio
 import logging
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Self
 
 from isthmus.config.model.settings import JournalSettings
@@ -24,12 +28,10 @@ from isthmus.journal.layout import Record
 from isthmus.journal.topic import JournalTopic, journal_topic
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.options import BATCH_BYTES, Kafka, largest_batch_bytes
-from isthmus.kafka.producer import Batch, Patience, ResilientProducer
+from isthmus.kafka.producer import Batch, Patience, ResilientProducer, record_bytes
 
 log = logging.getLogger(__name__)
 
-GATHER_S = 0.005
-"""How long a record waits at most for those that are to follow it."""
 CLOSE_S = 30.0
 """How long a close waits for what is in flight."""
 
@@ -45,8 +47,10 @@ class BatchWriter:
         self._partitions = topic.partitions
         self._producer = producer
         max_bytes = largest_batch_bytes(topic.max_message_bytes)
+        self.batch_bytes = min(BATCH_BYTES, max_bytes)
+        """How large a batch of several records may become."""
         partitions = range(self._partitions.session_partitions)
-        self._lanes = [_Lane(producer, name, number, max_bytes) for number in partitions]
+        self._lanes = [_Lane(producer, name, number, max_bytes, self.batch_bytes) for number in partitions]
         self._closed = False
 
     @classmethod
@@ -62,18 +66,26 @@ class BatchWriter:
         await producer.open()
         return cls(producer, journal.topic, topic)
 
-    def add(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
+    def add(self, record: Record, session: str, on_done: OnDone) -> None:
         """Write a record; those of one session are in the journal in the order in which they were added.
 
         ``on_done`` is called on the loop, later: with `HardFailure` if Kafka refuses the record, with
-        `OversizeFailure` for one that is too large for it. One after which ``more`` is about to come waits
-        for that, for a short time.
+        `OversizeFailure` for one that is too large for it.
         """
         if self._closed:
-            failure = HardFailure(f"the journal {self._topic} is closed", remedy="start the bridge again")
-            asyncio.get_running_loop().call_soon(on_done, failure)
+            self._refuse(on_done)
         else:
-            self._lanes[self._partitions.of_session(session)].add(record, on_done, more)
+            self._lanes[self._partitions.of_session(session)].add(record, on_done)
+
+    def add_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+        """Write records, likewise, in one batch: all of them are in the journal then, or none.
+
+        ``on_done`` is called once for all, with `OversizeFailure` if they may be more than ``batch_bytes``.
+        """
+        if self._closed:
+            self._refuse(on_done)
+        else:
+            self._lanes[self._partitions.of_session(session)].add_together(records, on_done)
 
     async def close(self) -> None:
         """Wait until all that was added is done, and disconnect. Raises `HardFailure` if that takes long."""
@@ -90,24 +102,31 @@ class BatchWriter:
                 remedy="check that Kafka is up, then send them again",
             )
 
+    def _refuse(self, on_done: OnDone) -> None:
+        failure = HardFailure(f"the journal {self._topic} is closed", remedy="start the bridge again")
+        asyncio.get_running_loop().call_soon(on_done, failure)
+
 
 class _Lane:
     """The records of one partition: those that gather, and the batch that is in flight."""
 
-    def __init__(self, producer: ResilientProducer, topic: str, partition: int, max_bytes: int) -> None:
+    def __init__(
+        self, producer: ResilientProducer, topic: str, partition: int, max_bytes: int, batch_bytes: int
+    ) -> None:
+        """``max_bytes`` is how large a record may be, ``batch_bytes`` how large a batch of several."""
         self.unfinished = 0
         self._producer = producer
         self._topic = topic
         self._partition = partition
         self._max_bytes = max_bytes
+        self._batch_bytes = batch_bytes
         self._full: deque[tuple[Batch, list[OnDone]]] = deque()
         self._batch: Batch | None = None
         self._waiting: list[OnDone] = []
         """Who waits for the records of the batch."""
         self._running: asyncio.Task[None] | None = None
-        self._leaving: asyncio.TimerHandle | None = None
 
-    def add(self, record: Record, on_done: OnDone, more: bool) -> None:
+    def add(self, record: Record, on_done: OnDone) -> None:
         """Let a record leave with others."""
         now_ms = int(time.time() * 1000)
         batch = self._batch
@@ -115,37 +134,48 @@ class _Lane:
             fresh = self._producer.new_batch()
             fresh.append(record, now_ms)
             if fresh.size > self._max_bytes:
-                failure = OversizeFailure(
-                    f"the message is too large for the journal {self._topic}",
-                    size=fresh.size,
-                    limit=self._max_bytes,
-                )
-                asyncio.get_running_loop().call_soon(on_done, failure)
+                self._refuse("the message is", fresh.size, self._max_bytes, on_done)
                 return
-            if batch is not None:
-                self._full.append((batch, self._waiting))
-                self._waiting = []
-            self._batch = fresh
-        self._waiting.append(on_done)
-        self.unfinished += 1
-        if self._running is None:
-            self._leave(more)
+            self._go_on_with(fresh)
+        self._wait(on_done)
+
+    def add_together(self, records: Sequence[Record], on_done: OnDone) -> None:
+        """Let records leave with others, in one batch."""
+        # To be known beforehand: a batch that has begun to take them does not give them back.
+        size = sum(map(record_bytes, records))
+        if size > self._batch_bytes:
+            self._refuse("the transaction is", size, self._batch_bytes, on_done)
+            return
+        now_ms = int(time.time() * 1000)
+        batch = self._batch
+        if batch is None or batch.full or batch.size + size > self._batch_bytes:
+            batch = self._producer.new_batch()
+            self._go_on_with(batch)
+        taken = [batch.append(record, now_ms) for record in records]
+        assert all(taken), "a transaction would be parted"
+        self._wait(on_done)
 
     def stop(self) -> None:
         """Give up what is in flight."""
         if self._running is not None:
             self._running.cancel()
 
-    def _leave(self, more: bool) -> None:
-        """Let what has gathered leave: at the end of this turn, or soon if more is to come."""
-        if more:
-            if self._leaving is None:
-                self._leaving = asyncio.get_running_loop().call_later(GATHER_S, self._leave, False)
-            return
-        if self._leaving is not None:
-            self._leaving.cancel()
-            self._leaving = None
-        self._running = asyncio.create_task(self._run())
+    def _refuse(self, what: str, size: int, limit: int, on_done: OnDone) -> None:
+        failure = OversizeFailure(f"{what} too large for the journal {self._topic}", size=size, limit=limit)
+        asyncio.get_running_loop().call_soon(on_done, failure)
+
+    def _go_on_with(self, batch: Batch) -> None:
+        """Have what follows gather in another batch."""
+        if self._batch is not None:
+            self._full.append((self._batch, self._waiting))
+            self._waiting = []
+        self._batch = batch
+
+    def _wait(self, on_done: OnDone) -> None:
+        self._waiting.append(on_done)
+        self.unfinished += 1
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
         """Write batch after batch until nothing waits."""

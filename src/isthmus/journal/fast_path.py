@@ -116,6 +116,16 @@ class EncodedEntry:
         """Its record outside of any transaction."""
         return self._record
 
+    def record_of(self, session: str) -> Record:
+        """Its record outside of any transaction, of a session that need not be the link's."""
+        key, value, headers = self._record
+        name = session.encode()
+        if headers[3][1] == name:
+            return self._record
+        own = list(headers)
+        own[3] = (SESSION, name)
+        return Record(key, value, own)
+
     def record_in(self, transaction: str, session: str, sequence: int) -> Record:
         """Its record as an ADD_TX."""
         return in_transaction(self._record, transaction, session, sequence)

@@ -188,20 +188,20 @@ def batch_options(limit: int | None) -> dict[str, Any]:
 
 
 def count_records(kafka: Kafka, topics: Collection[str]) -> dict[str, int]:
-    """How many places each topic has used: a little more than its records, where some were compacted away.
+    """How many offsets each topic has used: a few more than its records, where some were compacted away.
 
     Empty when Kafka does not answer in time: for those who look, not for those who decide.
     """
     admin = admin_client(kafka)
     try:
         known = admin.list_topics(timeout=2).topics
-        places = [
+        partitions = [
             TopicPartition(topic, partition)
             for topic in topics
             if topic in known
             for partition in known[topic].partitions
         ]
-        ends = admin.list_offsets({place: OffsetSpec.latest() for place in places}, request_timeout=2)
+        ends = admin.list_offsets({each: OffsetSpec.latest() for each in partitions}, request_timeout=2)
         counts = dict.fromkeys(topics, 0)
         for place, future in ends.items():
             counts[place.topic] += future.result().offset
@@ -256,3 +256,86 @@ def _records(
             open_partitions.discard(message.partition())
         elif problem.fatal() or not problem.retriable():
             raise HardFailure(f"topic {topic} cannot be read: {problem.str()}", remedy="check your rights")
+
+
+def end_offsets(kafka: Kafka, topics: Collection[str]) -> dict[tuple[str, int], int]:
+    """By topic and partition: the offset of the next record. Topics that are not there are left out.
+
+    Raises `Outage` without an answer.
+    """
+    admin = admin_client(kafka)
+    try:
+        known = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        partitions = [
+            TopicPartition(topic, each)
+            for topic in topics
+            if topic in known
+            for each in known[topic].partitions
+        ]
+        if not partitions:
+            return {}
+        ends = admin.list_offsets(
+            {each: OffsetSpec.latest() for each in partitions}, request_timeout=REQUEST_TIMEOUT_S
+        )
+        wait(set(ends.values()))
+        return {(each.topic, each.partition): future.result().offset for each, future in ends.items()}
+    except KafkaException as error:
+        raise _unreachable(kafka, error) from error
+
+
+def read_since(kafka: Kafka, topics: Collection[str], time_ms: int) -> Iterator[Message]:
+    """The records of the topics from the first one of that time on, up to where they end now.
+
+    Also those of transactions that are open or aborted: nothing hides behind somebody's open transaction.
+    Raises `Outage` when Kafka does not answer.
+    """
+    ends = end_offsets(kafka, topics)
+    consumer = Consumer(
+        {
+            **kafka.python_options(),
+            "group.id": "isthmus-reader",  # Kafka wants one; nothing is ever committed under it
+            "enable.auto.commit": False,
+            "isolation.level": "read_uncommitted",
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
+        },
+        logger=QUIET,
+    )
+    try:
+        asked = [TopicPartition(topic, partition, time_ms) for topic, partition in ends]
+        starts = consumer.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S) if asked else []
+        starts = [each for each in starts if 0 <= each.offset < ends[each.topic, each.partition]]
+        consumer.assign(starts)
+        yield from _until(
+            consumer, {(each.topic, each.partition): ends[each.topic, each.partition] for each in starts}
+        )
+    except KafkaException as error:
+        raise _unreachable(kafka, error) from error
+    finally:
+        consumer.close()
+
+
+def _until(consumer: Consumer, ends: dict[tuple[str, int], int]) -> Iterator[Message]:
+    """What the consumer reads before these offsets."""
+    silent_since = time.monotonic()
+    while ends:
+        messages = consumer.consume(10_000, timeout=0.2)
+        if messages:
+            silent_since = time.monotonic()
+        elif time.monotonic() - silent_since > REQUEST_TIMEOUT_S:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no records, and no end of them"))
+        for message in messages:
+            partition = (message.topic() or "", message.partition() or 0)
+            problem = message.error()
+            if problem is not None and problem.code() != KafkaError._PARTITION_EOF:
+                if problem.fatal() or not problem.retriable():
+                    raise KafkaException(problem)
+                continue
+            if partition not in ends:
+                continue
+            offset = message.offset() or 0
+            if problem is None and offset < ends[partition]:
+                yield message
+            if problem is not None or offset + 1 >= ends[partition]:
+                del ends[partition]
+                consumer.incremental_unassign([TopicPartition(*partition)])

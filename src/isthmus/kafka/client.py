@@ -25,6 +25,7 @@ from aiokafka.errors import (
     NodeNotReadyError,
     UnknownTopicOrPartitionError,
 )
+from aiokafka.protocol.admin import ApiVersionRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from isthmus.kafka import requests
@@ -137,6 +138,12 @@ class ResilientClient:
         if not self._brokers:
             await self.refresh()
         return await self.send(random.choice(list(self._brokers)), request)
+
+    async def versions(self) -> dict[int, int]:
+        """The newest version of every request that brokers take, by the request's number."""
+        answer = await self.ask_any(ApiVersionRequest())
+        raise_for(answer.error_code)
+        return {number: newest for number, _, newest, *_ in answer.api_versions}
 
     async def leaders(self, topic: str) -> dict[int, int]:
         """The brokers that lead the partitions of a topic, as far as known, or -1 where none does.

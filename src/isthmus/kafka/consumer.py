@@ -248,39 +248,39 @@ class Consumer:
 
     async def _fetch_on(self) -> None:
         """Have one fetch wait at every broker that leads partitions, once all that it gave was taken."""
-        under_way: dict[int, asyncio.Task[None]] = {}
+        in_flight: dict[int, asyncio.Task[None]] = {}
         try:
             while True:
                 changed = asyncio.ensure_future(self._changed.wait())
                 try:
-                    await asyncio.wait({changed, *under_way.values()}, return_when=asyncio.FIRST_COMPLETED)
+                    await asyncio.wait({changed, *in_flight.values()}, return_when=asyncio.FIRST_COMPLETED)
                 finally:
                     changed.cancel()
                 self._changed.clear()
                 if self._restarts:
                     self._restarts = False
-                    await self._abort(under_way)
-                for node_id in [each for each, task in under_way.items() if task.done()]:
-                    under_way.pop(node_id).result()
+                    await self._abort(in_flight)
+                for node_id in [each for each, task in in_flight.items() if task.done()]:
+                    in_flight.pop(node_id).result()
                 if not self._paused and self._partitions:
-                    await self._start_fetches(self._partitions, under_way)
+                    await self._start_fetches(self._partitions, in_flight)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # whatever it is, those who poll must hear of it
             self._fail(error)
         finally:
-            await self._abort(under_way)
+            await self._abort(in_flight)
 
-    async def _abort(self, under_way: dict[int, asyncio.Task[None]]) -> None:
-        tasks = list(under_way.values())
-        under_way.clear()
+    async def _abort(self, in_flight: dict[int, asyncio.Task[None]]) -> None:
+        tasks = list(in_flight.values())
+        in_flight.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._client.drop(_FETCHES)  # a broker answers what comes next behind what waits there
 
     async def _start_fetches(
-        self, partitions: dict[int, _Partition], under_way: dict[int, asyncio.Task[None]]
+        self, partitions: dict[int, _Partition], in_flight: dict[int, asyncio.Task[None]]
     ) -> None:
         problem: Exception = LeaderNotAvailableError(self._topic)
         leaders: dict[int, int] = {}
@@ -294,9 +294,9 @@ class Consumer:
         for node_id in self._troubles.keys() - by_leader.keys():
             del self._troubles[node_id]
         for node_id, led in by_leader.items():
-            if node_id not in under_way and not any(each.has_records for each in led):
+            if node_id not in in_flight and not any(each.has_records for each in led):
                 work = self._serve(node_id, led) if node_id != _NOBODY else self._rest(_NOBODY, problem)
-                under_way[node_id] = asyncio.ensure_future(work)
+                in_flight[node_id] = asyncio.ensure_future(work)
 
     async def _serve(self, node_id: int, partitions: list[_Partition]) -> None:
         """Fetch once from a broker. Raises only what no waiting helps."""

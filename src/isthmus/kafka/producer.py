@@ -88,10 +88,19 @@ class Patience:
     """For a topic that is not there: a broker that has just started may not know of it yet."""
 
 
-class Batch:
-    """Records that are written together."""
+def record_bytes(record: Record) -> int:
+    """An upper bound of what a record takes in a batch: no batch is larger than the sum for its records."""
+    key, value, headers = record
+    return int(DefaultRecordBatchBuilder.estimate_size_in_bytes(key, value, headers))
 
-    __slots__ = ("_builder", "count")
+
+class Batch:
+    """Records that are written together: Kafka appends all of them to the partition, or none.
+
+    However often it is sent, it stays one batch.
+    """
+
+    __slots__ = ("_builder", "count", "full")
 
     def __init__(self, max_bytes: int) -> None:
         self._builder = DefaultRecordBatchBuilder(
@@ -104,6 +113,8 @@ class Batch:
             batch_size=max_bytes,
         )
         self.count = 0
+        self.full = False
+        """Whether there was no room for a record: then it takes no smaller one either."""
 
     @property
     def size(self) -> int:
@@ -115,6 +126,7 @@ class Batch:
         """Take a record, if there is room for it. The first one is taken however large it is."""
         key, value, headers = record
         if self._builder.append(self.count, timestamp_ms, key, value, headers) is None:
+            self.full = True
             return False
         self.count += 1
         return True

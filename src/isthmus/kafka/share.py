@@ -43,7 +43,7 @@ from isthmus.kafka.faults import (
     reason,
 )
 from isthmus.kafka.records import GAP, AcquiredRecord
-from isthmus.kafka.share_requests import ShareGroupHeartbeat
+from isthmus.kafka.share_requests import ShareGroupHeartbeat, renews_locks
 from isthmus.kafka.share_session import LOST, RETRY_S, AcknowledgeType, SharePartition, ShareSession
 
 log = logging.getLogger(__name__)
@@ -113,6 +113,8 @@ class ShareMember:
         self.listener = listener
         self.client = client
         self.draining = False
+        self.renews = True
+        """Whether the brokers renew locks."""
         self._close_s = close_s
         self._loop = asyncio.get_running_loop()
         self.partitions: dict[int, SharePartition] = {}
@@ -252,6 +254,8 @@ class ShareMember:
         """Tell the coordinator that we are there. Returns when to do so again."""
         topics = [self.topic] if self._epoch == 0 else None
         request = ShareGroupHeartbeat(self.group, self.id, self._epoch, topics)
+        if self._epoch == 0:
+            self.renews = renews_locks(await self.client.versions())
         coordinator = await self.client.coordinator(self.group)
         answer = await self.client.send(coordinator, request)
         if answer.error_code in (_UNKNOWN_MEMBER, _FENCED_MEMBER):

@@ -6,6 +6,7 @@ connection chooses what the broker has.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from io import BytesIO
 from typing import Any, ClassVar, Final
 
@@ -27,6 +28,25 @@ from aiokafka.protocol.types import (
 HEARTBEAT_API: Final = 76
 FETCH_API: Final = 78
 ACKNOWLEDGE_API: Final = 79
+
+_NO_GROUPS: Final = "it has no share groups, which JMS queues need: Kafka 4.1 or later has them"
+_NO_RENEWAL: Final = (
+    "it cannot renew locks, nor give exactly the messages that were asked for: a queue's message that is "
+    "held longer than share.record.lock.duration.ms may be delivered to others, too. Kafka 4.2 or later can"
+)
+
+
+def renews_locks(versions: Mapping[int, int]) -> bool:
+    """Whether brokers that take these versions of requests renew locks."""
+    return min(versions.get(FETCH_API, 0), versions.get(ACKNOWLEDGE_API, 0)) >= 2
+
+
+def missing_for_queues(versions: Mapping[int, int]) -> str | None:
+    """What brokers that take these versions of requests lack for JMS queues, for people."""
+    if HEARTBEAT_API not in versions or versions.get(FETCH_API, 0) < 1:
+        return _NO_GROUPS
+    return None if renews_locks(versions) else _NO_RENEWAL
+
 
 Acknowledgements = list[tuple[int, int, list[int], dict[int, bytes]]]
 """First offset, last offset, the type of all of them, no tags."""

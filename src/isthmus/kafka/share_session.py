@@ -94,7 +94,6 @@ class ShareSession:
         """The partitions that the broker has in the session."""
         self._unsure = False
         """Whether the connection was lost since records were acquired."""
-        self._can_renew = True
         self._lock_s = 30.0
         self._renewed_at = self._loop.time()
         self._gathering: asyncio.TimerHandle | None = None
@@ -262,7 +261,7 @@ class ShareSession:
                 continue
             if self._epoch == 0:
                 await self._open()
-            if self._can_renew:
+            if self._member.renews:
                 await self._renew_some(partition, locked, verify=verify)
             elif verify:
                 self._member.lost(partition.lose(locked.values()))
@@ -277,9 +276,6 @@ class ShareSession:
         sent_at = self._loop.time()
         request = ShareAcknowledge(*self._session(self._epoch), _partitions(renewals), renews=True)
         answer = await self._send(request)
-        if answer.API_VERSION < 2:  # what it made of it is not known: nothing good
-            self._can_renew = False
-            return
         code = _codes(answer).get(partition.number, 0)
         if code == 0:
             lock = Lock(sent_at + self._lock_s)

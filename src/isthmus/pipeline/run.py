@@ -18,8 +18,9 @@ from isthmus.pipeline import measures
 from isthmus.pipeline.clock import Clock
 from isthmus.pipeline.failure import explain, topic_in_question
 from isthmus.pipeline.ledger import start_ledger
+from isthmus.pipeline.once import hold
 from isthmus.pipeline.prepare import prepare, prepare_ledger
-from isthmus.pipeline.publish import start_router
+from isthmus.pipeline.publish import RouterStarts
 from isthmus.pipeline.session import start_session
 from isthmus.pipeline.supervised import Supervised
 from isthmus.telemetry.metrics import RouterMetrics
@@ -37,6 +38,7 @@ class Pipeline:
         self._log_dir = settings.local_state_dir / "logs"
         self.metrics = RouterMetrics(settings.bridge_id, [route.name for route in settings.all_routes])
         self._asked_for: set[str] = set()
+        self._starts: RouterStarts | None = None
         self._spark: SparkSession | None = None
         self._last_batch = -1
         self._router = Supervised(ROUTER, self._start_router, self._explain_router)
@@ -52,6 +54,7 @@ class Pipeline:
             tasks=self._tasks(),
             log_dir=self._log_dir,
         )
+        hold(self._spark, self._settings.local_state_dir / "driver.lock")
         for query in self._queries:
             query.start()
 
@@ -65,11 +68,13 @@ class Pipeline:
         return tasks
 
     def _start_router(self) -> StreamingQuery:
+        if self._starts is None:
+            self._starts = RouterStarts(
+                self._session, self._kafka, self._settings.pipeline, self._checkpoint(ROUTER)
+            )
         plan, _ = prepare(self._settings, self._kafka, self._asked_for)
         self._last_batch = -1
-        return start_router(
-            self._session, self._kafka, plan, self._settings.pipeline, self._checkpoint(ROUTER)
-        )
+        return self._starts.start(plan)
 
     def _start_ledger(self) -> StreamingQuery:
         plan = prepare_ledger(self._settings, self._kafka)
@@ -133,8 +138,8 @@ class Pipeline:
             self._last_batch = progress.batchId
 
     def stop(self) -> None:
-        """Stop all queries, and Spark. What was under way is done again at the next start."""
-        spark, self._spark = self._spark, None
+        """Stop all queries, and Spark. The next start goes on from their checkpoints."""
+        spark, self._spark, self._starts = self._spark, None, None
         with suppress(*_DRIVER_GONE):  # then there is nothing left to stop
             for query in self._queries:
                 query.stop()

@@ -50,6 +50,10 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         "spark.sql.session.timeZone": "UTC",
         # To tell Spark where in the code each column was made takes twice as many calls as to make it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # Kafka has no partitions to prune, and where a join is planned the search for some takes for ever:
+        # it writes every column out in terms of the first ones, and the router's build on each other.
+        "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
+        "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
         # Base64 in JSON is one line.
         "spark.sql.chunkBase64String.enabled": "false",
         # Spark's own pattern, and what Kafka's options call their secrets.
@@ -73,6 +77,8 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
         defaults["spark.jars"] = ",".join(map(str, jars.files("spark")))
+        # A task that is tried again would publish again: the query has to start anew, which does not.
+        defaults["spark.task.maxFailures"] = "1"
     log_dir.mkdir(parents=True, exist_ok=True)
     options = defaults | dict(settings.spark)
     _launch(options, log_dir / "spark.out")

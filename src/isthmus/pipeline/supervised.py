@@ -1,7 +1,8 @@
 """A query that is looked after: started again, after a pause, when what ended it may pass.
 
 In: how to start it, and what its exceptions mean. Each start goes on from the query's checkpoint, so nothing
-is lost in between. What cannot pass is raised, and ends the bridge.
+is lost in between. A query that ends by itself has done its part, and the next start follows at once. What
+cannot pass is raised, and ends the bridge.
 """
 
 from __future__ import annotations
@@ -70,27 +71,30 @@ class Supervised:
             if self._clock() >= self._due:
                 self._start_again()
         elif self._query is not None and not self._query.isActive:
-            failure = self._explain(str(self._query.exception() or ""))
+            error = self._query.exception()
+            failure = None if error is None else self._explain(str(error))
             if isinstance(failure, Outage):
                 self._wait(failure)
             elif failure is not None:
                 raise failure
             else:
-                self.start()
+                self._start_again()
 
     def stop(self) -> None:
-        """Stop the query. What was under way is done again at the next start."""
+        """Stop the query. The next start goes on from its checkpoint."""
         if self._query is not None:
             self._query.stop()
             self._query = None
 
     def _start_again(self) -> None:
+        had_outage = self._outage is not None
         try:
             self.start()
         except Outage as outage:
             self._wait(outage)
         else:
-            _log.warning("the %s runs again", self.name)
+            if had_outage:
+                _log.warning("the %s runs again", self.name)
 
     def _wait(self, outage: Outage) -> None:
         now = self._clock()

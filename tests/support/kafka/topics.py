@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.structs import TopicPartition as AsyncTopicPartition
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 
 from isthmus.journal.layout import Record
@@ -51,6 +56,29 @@ def committed(servers: str, topic: str, group: str, partition: int = 0) -> int:
         return consumer.committed([TopicPartition(topic, partition)], timeout=10)[0].offset
     finally:
         consumer.close()
+
+
+def batches(servers: str, topic: str, partitions: int) -> list[list[bytes | None]]:
+    """The values in the batches that Kafka has: what it appended at once."""
+
+    async def read() -> list[list[bytes | None]]:
+        found: list[list[bytes | None]] = []
+        client = AIOKafkaClient(bootstrap_servers=servers)
+        try:
+            await client.bootstrap()
+            await client.add_topic(topic)
+            for number in range(partitions):
+                leader = client.cluster.leader_for_partition(AsyncTopicPartition(topic, number))
+                request = FetchRequest(0, 0, 1 << 24, 0, [(topic, [(number, 0, 1 << 24)])])
+                [(_, [(*_, data)])] = (await client.send(leader, request)).topics
+                records = MemoryRecords(data)
+                while records.has_next():
+                    found.append([each.value for each in records.next_batch()])
+        finally:
+            await client.close()
+        return found
+
+    return asyncio.run(read())
 
 
 class Topic:

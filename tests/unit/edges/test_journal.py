@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 from tests.support.journals import write
@@ -21,12 +21,18 @@ class FakeWriter:
     """Has records as soon as they are added, unless it refuses them."""
 
     def __init__(self) -> None:
-        self.added: list[tuple[Record, str, bool]] = []
+        self.added: list[tuple[Record, str]] = []
+        self.together: list[tuple[list[Record], str]] = []
+        self.batch_bytes = 1_000
         self.refuses: IsthmusError | None = None
         self.closed = False
 
-    def add(self, record: Record, session: str, on_done: OnDone, *, more: bool = False) -> None:
-        self.added.append((record, session, more))
+    def add(self, record: Record, session: str, on_done: OnDone) -> None:
+        self.added.append((record, session))
+        asyncio.get_running_loop().call_soon(on_done, self.refuses)
+
+    def add_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+        self.together.append((list(records), session))
         asyncio.get_running_loop().call_soon(on_done, self.refuses)
 
     async def close(self) -> None:
@@ -55,10 +61,10 @@ def entry(address: str = "a") -> Entry:
 def test_an_entry_becomes_the_record_of_its_session() -> None:
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         told: list[IsthmusError | None] = []
-        journal.put(entry(), told.append, more=True)
+        journal.put(entry(), told.append)
         await asyncio.sleep(0)
         assert told == [None]
-        assert writer.added == [(layout.encode(entry()), "s", True)]
+        assert writer.added == [(layout.encode(entry()), "s")]
 
     run(scenario)
 
@@ -68,7 +74,7 @@ def test_a_tagged_journal_adds_its_header_to_entries_and_records() -> None:
         tagged = TaggedJournal(journal, "Connector", "eu")
         tagged.put(entry(), lambda _: None)
         tagged.put_record(layout.encode(entry()), "s", lambda _: None)
-        headers = [layout.decode(record).message.headers for record, _, _ in writer.added]
+        headers = [layout.decode(record).message.headers for record, _ in writer.added]
         assert headers == [{"Connector": Header("eu")}] * 2
 
     run(scenario)
@@ -79,7 +85,34 @@ def test_a_record_goes_on_as_it_is() -> None:
 
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         journal.put_record(record, "s", lambda _: None)
-        assert writer.added == [(record, "s", False)]
+        assert writer.added == [(record, "s")]
+
+    run(scenario)
+
+
+def test_records_that_are_put_together_go_on_together() -> None:
+    record = layout.encode(entry())
+
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        told: list[IsthmusError | None] = []
+        journal.put_together([record, record], "s", told.append)
+        await asyncio.sleep(0)
+        assert told == [None]
+        assert writer.together == [([record, record], "s")]
+        assert journal.batch_bytes == 1_000
+
+    run(scenario)
+
+
+def test_a_tagged_journal_adds_its_header_to_records_that_are_put_together() -> None:
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        tagged = TaggedJournal(journal, "Connector", "eu")
+        tagged.put_together([layout.encode(entry())] * 2, "s", lambda _: None)
+        [(records, session)] = writer.together
+        assert session == "s"
+        headers = [layout.decode(record).message.headers for record in records]
+        assert headers == [{"Connector": Header("eu")}] * 2
+        assert tagged.batch_bytes == 1_000
 
     run(scenario)
 
@@ -117,5 +150,5 @@ def test_a_message_of_any_protocol_is_journaled_with_what_json_needs(as_json: bo
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         await write(journal, entry())
 
-    record, _, _ = run(scenario, as_json=as_json).added[0]
+    record, _ = run(scenario, as_json=as_json).added[0]
     assert (layout.JSON_DOCUMENT in dict(record.headers)) == as_json

@@ -7,15 +7,18 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.asynchronous import eventually
 
 from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
 from isthmus.journal import batches
-from isthmus.journal.batches import GATHER_S, BatchWriter
+from isthmus.journal.batches import BatchWriter
 from isthmus.journal.layout import Record
 from isthmus.journal.partitions import JournalPartitions
 from isthmus.journal.topic import JournalTopic
-from isthmus.kafka.producer import ResilientProducer
+from isthmus.kafka.producer import Batch as RealBatch
+from isthmus.kafka.producer import ResilientProducer, record_bytes
 
 BATCH_SIZE = 4
 """How many records a batch of these tests has room for."""
@@ -26,11 +29,13 @@ class Batch:
     def __init__(self) -> None:
         self.values: list[str] = []
         self.size = 0
+        self.full = False
 
     def append(self, record: Record, timestamp_ms: int) -> bool:
         """Takes the first record, however large."""
         value = record.value or b""
         if self.values and (len(self.values) == BATCH_SIZE or self.size + len(value) > 1_000):
+            self.full = True
             return False
         self.values.append(value.decode())
         self.size += len(value)
@@ -109,13 +114,13 @@ def test_records_that_come_in_one_turn_leave_together() -> None:
     run(scenario)
 
 
-def test_records_that_come_while_a_batch_is_under_way_leave_when_it_is_decided() -> None:
+def test_records_that_come_while_a_batch_is_in_flight_leave_when_it_is_done() -> None:
     async def scenario(writer: BatchWriter, kafka: Producer) -> None:
         writer.add(record("0"), "s", ignore)
         await turn()
         for n in range(1, 4):
             writer.add(record(str(n)), "s", ignore)
-            await asyncio.sleep(2 * GATHER_S)
+            await turn()
         assert kafka.sent == [["0"]]
         kafka.answer()
         await turn()
@@ -154,30 +159,80 @@ def test_partitions_do_not_wait_for_each_other() -> None:
     run(scenario)
 
 
-def test_a_record_with_more_to_come_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches, "GATHER_S", 3600)
+def test_what_is_added_together_is_never_parted() -> None:
+    told: list[str] = []
 
     async def scenario(writer: BatchWriter, kafka: Producer) -> None:
-        writer.add(record("0"), "s", ignore, more=True)
-        writer.add(record("1"), "s", ignore, more=True)
+        writer.add(record("a" * 400), "s", lambda _: told.append("a"))
+        writer.add_together([record("b" * 400), record("c" * 400)], "s", lambda _: told.append("bc"))
+        writer.add(record("d"), "s", lambda _: told.append("d"))
+        for _ in range(2):
+            await turn()
+            kafka.answer()
+        await turn()
+        assert [[value[0] for value in values] for values in kafka.sent] == [["a"], ["b", "c", "d"]]
+
+    run(scenario)
+    assert told == ["a", "bc", "d"]
+
+
+def test_what_is_added_together_shares_its_batch_where_there_is_room() -> None:
+    async def scenario(writer: BatchWriter, kafka: Producer) -> None:
+        writer.add(record("0"), "s", ignore)
+        writer.add_together([record("1"), record("2")], "s", ignore)
+        writer.add(record("3"), "s", ignore)
+        await turn()
+        assert kafka.sent == [["0", "1", "2", "3"]]
+
+    run(scenario)
+
+
+def test_what_is_together_too_large_for_a_batch_is_refused_whole() -> None:
+    told: list[IsthmusError | None] = []
+
+    async def scenario(writer: BatchWriter, kafka: Producer) -> None:
+        writer.add_together([record("b" * 400), record("c" * 400), record("d" * 400)], "s", told.append)
+        assert told == []
         await turn()
         assert kafka.sent == []
-        writer.add(record("2"), "s", ignore)
-        await turn()
-        assert kafka.sent == [["0", "1", "2"]]
 
     run(scenario)
+    [failure] = told
+    assert isinstance(failure, OversizeFailure)
+    assert failure.size is not None
+    assert failure.size > 1_200
+    assert failure.limit == 1_000
 
 
-def test_a_record_with_more_to_come_does_not_wait_for_ever() -> None:
+def test_nothing_is_taken_together_after_the_close() -> None:
+    told: list[IsthmusError | None] = []
+
     async def scenario(writer: BatchWriter, kafka: Producer) -> None:
-        writer.add(record("0"), "s", ignore, more=True)
-        await eventually(lambda: kafka.sent == [["0"]])
-        kafka.answer()
-        await asyncio.sleep(2 * GATHER_S)
-        assert len(kafka.sent) == 1
+        await writer.close()
+        writer.add_together([record("0")], "s", told.append)
+        await turn()
 
     run(scenario)
+    assert [type(failure) for failure in told] == [HardFailure]
+
+
+@given(
+    st.lists(
+        st.builds(
+            Record,
+            st.none() | st.binary(max_size=200),
+            st.none() | st.binary(max_size=300),
+            st.lists(st.tuples(st.text(max_size=20), st.none() | st.binary(max_size=200)), max_size=8),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_records_fit_into_a_batch_of_the_sum_of_their_bounds(records: list[Record]) -> None:
+    bound = sum(map(record_bytes, records))
+    batch = RealBatch(bound)
+    assert all(batch.append(record, 1_700_000_000_000 + n) for n, record in enumerate(records))
+    assert batch.size <= bound
 
 
 def test_nobody_is_told_before_kafka_has_it() -> None:
@@ -233,7 +288,7 @@ def test_one_that_fails_when_it_is_told_holds_nobody_up(caplog: pytest.LogCaptur
     assert "a mistake" in caplog.text
 
 
-def test_a_close_waits_for_what_is_under_way() -> None:
+def test_a_close_waits_for_what_is_in_flight() -> None:
     told: list[IsthmusError | None] = []
 
     async def scenario(writer: BatchWriter, kafka: Producer) -> None:

@@ -1,4 +1,4 @@
-"""How the front door is set up: the keys under ``amqp.`` and ``amqps.``, typed and checked."""
+"""How the AMQP server is set up: the keys under ``amqp.`` and ``amqps.``, typed and checked."""
 
 from __future__ import annotations
 

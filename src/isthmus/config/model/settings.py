@@ -125,7 +125,7 @@ class PipelineSettings(Section):
     batch_duration_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
         "real-time.batch",
         120.0,
-        "how long a batch of the real-time mode is: long ones stall less often and repeat more after a crash",
+        "how long a batch of the real-time mode is: long ones stall less often, but a start has more to read",
     )
     spark: ClientOptions = setting(
         "spark.*",

@@ -165,7 +165,7 @@ def test_nothing_is_lost_when_artemis_restarts_in_the_middle(broker: Broker) -> 
     assert broker.all_of(queue) == []
 
 
-def test_a_durable_subscription_has_what_was_published_while_the_bridge_was_away(broker: Broker) -> None:
+def test_a_durable_subscription_has_what_was_published_while_the_bridge_did_not_run(broker: Broker) -> None:
     topic = unique("news")
     address = f"topic://{topic}"
 

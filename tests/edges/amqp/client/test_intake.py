@@ -158,7 +158,7 @@ def test_queues_and_topics_are_asked_for_as_such(broker: Broker) -> None:
     assert sorted(broker.attached) == [("more", ["queue"]), ("news", ["topic"]), ("orders", ["queue"])]
 
 
-def test_an_address_that_is_not_there_is_told_of_and_asked_for_again(broker: Broker) -> None:
+def test_an_address_that_is_not_there_is_reported_and_asked_for_again(broker: Broker) -> None:
     async def scenario() -> None:
         async with taking(broker.url, "orders, no-such") as taken:
             await eventually(

@@ -86,7 +86,7 @@ def test_a_property_cannot_steer_nats() -> None:
     assert [name for name, _ in lines] == ["Nats-Msg-Id", "property.Nats-Rollup", "property.nats-ttl"]
 
 
-def test_the_stable_id_goes_with_every_letter() -> None:
+def test_the_stable_id_goes_with_every_message() -> None:
     assert to_nats("j:0:7", "s", record({})).headers == [("Nats-Msg-Id", "j:0:7")]
 
 

@@ -37,7 +37,7 @@ class ServerConnection(AmqpTransport):
         super().__init__()
         self.server = server
         self.client = Client(container_id="", identity=_NOBODY, user=None, connection_id=uuid.uuid4().hex)
-        self.transactions = Transactions(server.journal)
+        self.transactions = Transactions(server.journal, self)
         self.accepting = True
         """Whether it may go on sending: not while the server is closing."""
         self.signs_messages = False
@@ -134,14 +134,14 @@ class ServerConnection(AmqpTransport):
         self.signs_messages = True
 
     def hold(self, size: int) -> None:
-        """Count a message that is in flight."""
+        """Count a message that is in flight, or held by a transaction."""
         self._unsettled_bytes += size
         self.server.hold(size)
-        if self._unsettled_bytes > self.server.settings.max_unsettled_bytes:
+        if self.server.full or self._unsettled_bytes > self.server.settings.max_unsettled_bytes:
             self.update_backpressure()
 
     def release(self, size: int) -> None:
-        """Count a message that is decided."""
+        """Count a message that is done."""
         self._unsettled_bytes -= size
         self.server.release(size)
         if not self.reading:
@@ -150,11 +150,10 @@ class ServerConnection(AmqpTransport):
     def update_backpressure(self) -> None:
         """Read on, or no further, by what is in flight and by how the client reads."""
         limit = self.server.settings.max_unsettled_bytes
-        self.set_reading(
-            not self.congested
-            and not self.server.full
-            and self._unsettled_bytes <= (limit if self.reading else limit >> 1)
-        )
+        full = self.server.full or self._unsettled_bytes > (limit if self.reading else limit >> 1)
+        if full:  # the commit of what is held could not be read
+            self.transactions.spill()
+        self.set_reading(not self.congested and not full)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that takes a while, and may outlive the connection. What it raises ends that."""

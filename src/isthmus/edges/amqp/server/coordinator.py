@@ -64,12 +64,14 @@ class Coordinator(ServerLink):
                 raise Refused(NOT_IMPLEMENTED, "there are no distributed transactions")
             delivery.settle(Declared(transactions.declare(self._session).id))
         elif isinstance(request, Discharge):
-            discharged = partial(self._discharged, delivery)
-            transactions.discharge(request.txn_id, commit=not request.fail, discharged=discharged)
+            self.in_flight += 1
+            on_done = partial(self._on_discharged, delivery)
+            transactions.discharge(request.txn_id, commit=not request.fail, on_done=on_done)
         else:
             raise Refused(NOT_ALLOWED, "the coordinator takes declare and discharge")
 
-    def _discharged(self, delivery: Delivery, condition: str | None, description: str) -> None:
+    def _on_discharged(self, delivery: Delivery, condition: str | None, description: str) -> None:
+        self.in_flight -= 1
         if condition is None:
             delivery.settle(ACCEPTED)
         elif condition == IN_DOUBT:  # a rejection would say that it was rolled back

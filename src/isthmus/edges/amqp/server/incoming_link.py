@@ -1,7 +1,8 @@
 """A link that messages come in on, for the journal.
 
 A delivery is accepted once the journal has it, never before, and rejected with a condition and a description
-if it never will. The credit that it used is given back with that. What a client sets in a message's ``to``
+if it never will. One in a transaction may be accepted earlier, which says nothing before the transaction's
+commit. The credit that a delivery used is given back with that. What a client sets in a message's ``to``
 outranks the link's target.
 """
 
@@ -124,7 +125,7 @@ class IncomingLink(ServerLink):
     def _hold(self, delivery: Delivery, transaction: Transaction | None) -> None:
         self._held.append((delivery, transaction))
         if transaction is not None:
-            transaction.look_into()
+            transaction.hold()
 
     def _take(self, delivery: Delivery, transaction: Transaction | None) -> None:
         try:
@@ -197,7 +198,7 @@ class IncomingLink(ServerLink):
             else:
                 self._take(delivery, transaction)
             if transaction is not None:
-                transaction.looked_into()
+                transaction.release()
         self._connection.wake()
 
     def _refuse_held(self, refusal: Refused) -> None:
@@ -205,14 +206,14 @@ class IncomingLink(ServerLink):
         for delivery, transaction in held:
             self._refuse_delivery(delivery, transaction, refusal)
             if transaction is not None:
-                transaction.looked_into()
+                transaction.release()
 
     def _write(self, delivery: Delivery, transaction: Transaction | None, entry: EncodedEntry) -> None:
         if transaction is None:
-            decided = partial(self._decided, delivery, ACCEPTED)
-            self._connection.server.journal.put_record(entry.record(), self._session, decided)
+            on_done = partial(self._on_done, delivery, ACCEPTED)
+            self._connection.server.journal.put_record(entry.record(), self._session, on_done)
         else:
-            transaction.add(entry, partial(self._decided, delivery, transaction.accepted))
+            transaction.add(entry, partial(self._on_done, delivery, transaction.accepted))
 
     def _transaction(self, state: object) -> Transaction:
         if not isinstance(state, TransactionalState):
@@ -222,7 +223,7 @@ class IncomingLink(ServerLink):
             raise Refused(UNKNOWN_TRANSACTION, "there is no such transaction, or it has ended")
         return transaction
 
-    def _decided(self, delivery: Delivery, state: object, failure: IsthmusError | None) -> None:
+    def _on_done(self, delivery: Delivery, state: object, failure: IsthmusError | None) -> None:
         stats = self._connection.server.stats
         if failure is not None:
             state = Rejected(Error(ERROR_TO_KAFKA, str(failure)))

@@ -1,9 +1,17 @@
 """Transactions: declared and discharged over a link to the coordinator, recorded in the journal.
 
-A send in a transaction is an ADD_TX with its place. Discharge writes COMMIT or ROLLBACK with their number
-right behind them, and the client is told once the journal has all of it. Should it not get one of the sends,
-a COMMIT that it has is void, since that says how many there are: the ledger commits all or nothing. What a
-client leaves open is rolled back: when the coordinator's link, the session or the connection ends.
+Most fit into one batch of the journal, which Kafka appends as a whole or not at all. Their sends are held
+here, and accepted at once, as far as that goes before the discharge; a commit writes them as plain ADD
+records in one batch, and the client is told once the journal has it. A rollback writes nothing, and neither
+does a client that is gone.
+
+One that does not fit, or for which there is no memory, is *spilled*: what is held, and all that follows, is
+written as ADD_TX records with their sequence numbers. Its discharge writes COMMIT or ROLLBACK with their
+count right behind them, and the ledger commits all of them or none: should the journal not get one of the
+sends, a COMMIT that it has is void. What the ledger commits is in the journal later than the COMMIT. So once
+a session has committed a spilled transaction, those that follow are spilled, too, to keep their order.
+
+What a client leaves open is rolled back: when the coordinator's link, the session or the connection ends.
 
 A write whose answer never came may be in the journal all the same (`HardFailure.in_doubt`). A commit with
 such a write, and with none that Kafka refused, is in doubt, and a client must not be told that it was rolled
@@ -17,7 +25,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from isthmus.edges.amqp.protocol.conditions import (
     INTERNAL_ERROR,
@@ -27,19 +35,23 @@ from isthmus.edges.amqp.protocol.conditions import (
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, TransactionalState
 from isthmus.errors import HardFailure, IsthmusError, RedeliveryFailure
 from isthmus.journal.fast_path import EncodedEntry
-from isthmus.journal.layout import Entry, Op
+from isthmus.journal.layout import Entry, Op, Record
+from isthmus.kafka.producer import record_bytes
 from isthmus.message import Body, BodyKind, Message
 
 if TYPE_CHECKING:
     from isthmus.edges.contract import Journal
+    from isthmus.journal import OnDone
 
-Discharged = Callable[[str | None, str], None]
+OnDischarged = Callable[[str | None, str], None]
 """Told how a discharge ended: None, or the condition that it failed with, and a description.
 
 `IN_DOUBT` is the condition of a commit of which nobody knows whether it holds.
 """
 
 IN_DOUBT: Final = INTERNAL_ERROR
+HELD_BYTES: Final = 1 << 20
+"""How much of a transaction is held at most."""
 
 
 class Participant(Protocol):
@@ -58,53 +70,83 @@ class Participant(Protocol):
         ...
 
 
+class Memory(Protocol):
+    """Counts the bytes that are held for a client. When they are too many it has transactions spilled."""
+
+    def hold(self, size: int) -> None:
+        """Count a message that is held."""
+        ...
+
+    def release(self, size: int) -> None:
+        """Count a message that no longer is."""
+        ...
+
+
+class HeldSend(NamedTuple):
+    """A send that waits for the discharge."""
+
+    entry: EncodedEntry
+    record: Record
+    """Its record as an ADD."""
+    size: int
+    """What it takes in a batch at most."""
+
+
 class Transaction:
     """One transaction, all of whose records are of one session of the journal."""
 
-    def __init__(self, journal: Journal, session: str, *, streams: bool) -> None:
-        """``streams`` is whether the client is thought to send on without waiting for each send."""
+    def __init__(self, journal: Journal, memory: Memory, session: str, ledger_sessions: set[str]) -> None:
+        """``ledger_sessions`` are those with a commit that the ledger has to carry out."""
         self.id = uuid.uuid4().bytes
         self.session = session
-        self.streamed = False
-        """Whether it did: something came before what went before it was decided."""
         self.accepted = TransactionalState(self.id, ACCEPTED)
-        """The state of every send in it that the journal has."""
+        """The state of every send in it that is held, or that the journal has."""
         self._journal = journal
+        self._memory = memory
+        self._ledger_sessions = ledger_sessions
         self._name = self.id.hex()
-        self._streams = streams
-        self._count = 0
-        self._looked_into = 0
-        self._undecided = 0
+        self._sends: list[HeldSend] = []
+        self._held_bytes = 0
+        self._limit = min(HELD_BYTES, journal.batch_bytes)
+        self._spilled = False
+        self._written = 0
+        """How many ADD_TX records there are."""
+        self._in_flight = 0
+        self._on_hold = 0
         self._failure: IsthmusError | None = None
         self._ending: Callable[[], None] | None = None
-        """What is left to do once all that is in it is known, and then once that is decided."""
+        """What is left to do once all that is in it is known, and then once that is written."""
         self._participants: dict[Participant, None] = {}
 
-    def look_into(self) -> None:
-        """Note a send that comes to `add` later, or to nothing: an end waits for that."""
-        self._looked_into += 1
+    def hold(self) -> None:
+        """Have the discharge wait for a send that is added later, or refused."""
+        self._on_hold += 1
 
-    def looked_into(self) -> None:
-        """Note that one of those has come to what it comes to."""
-        self._looked_into -= 1
-        self._go_on()
+    def release(self) -> None:
+        """Note that one of those is added or refused."""
+        self._on_hold -= 1
+        self._proceed()
 
-    def add(self, arrival: EncodedEntry, decided: Callable[[IsthmusError | None], None]) -> None:
-        """Record a send. ``decided`` is told as by the journal."""
-        # The ledger keeps a transaction together by its session, which the link's need not be.
-        record = arrival.record_in(self._name, self.session, self._count)
-        self._count += 1
-        self.streamed = self.streamed or self._undecided > 0
-        self._undecided += 1
+    def add(self, entry: EncodedEntry, on_done: OnDone) -> None:
+        """Take a send. ``on_done`` is called as by the journal, and at once for one that is held."""
+        record = entry.record_of(self.session)
+        size = record_bytes(record)
+        if self._held_bytes + size > self._limit or self.session in self._ledger_sessions:
+            self.spill()
+        if self._spilled:
+            self._write(entry, on_done)
+        else:
+            self._sends.append(HeldSend(entry, record, size))
+            self._held_bytes += size
+            on_done(None)
+            self._memory.hold(size)  # which may spill it
 
-        def recorded(failure: IsthmusError | None) -> None:
-            self._undecided -= 1
-            if failure is not None:
-                self.fail(failure)
-            decided(failure)
-            self._go_on()
-
-        self._journal.put_record(record, self.session, recorded, more=self._streams)
+    def spill(self) -> None:
+        """Hold nothing any longer: leave it to the ledger."""
+        self._spilled = True
+        sends, self._sends = self._sends, []
+        for send in sends:
+            self._write(send.entry, partial(self._on_spilled, send.size))
 
     def fail(self, why: IsthmusError) -> None:
         """Let it end in nothing but a rollback: something in it could not be taken."""
@@ -115,71 +157,107 @@ class Transaction:
         """Tell somebody of the outcome, too."""
         self._participants[participant] = None
 
-    def discharge(self, *, commit: bool, discharged: Discharged) -> None:
-        """End it."""
-        if self._looked_into:
-            self._ending = partial(self.discharge, commit=commit, discharged=discharged)
-        else:
-            if commit and not all(each.can_commit() for each in self._participants):
-                self.fail(
-                    RedeliveryFailure("a message that it acknowledges was meanwhile delivered to others")
-                )
-            op = Op.COMMIT if commit and self._failure is None else Op.ROLLBACK
-            self._write(op, partial(self._written, op, commit, discharged))
+    @property
+    def holds_sends(self) -> bool:
+        """Whether there is anything to spill."""
+        return bool(self._sends)
 
-    def _go_on(self) -> None:
+    def discharge(self, *, commit: bool, on_done: OnDischarged) -> None:
+        """End it."""
+        if self._on_hold:
+            self._ending = partial(self.discharge, commit=commit, on_done=on_done)
+            return
+        if commit and not all(each.can_commit() for each in self._participants):
+            self.fail(RedeliveryFailure("a message that it acknowledges was meanwhile delivered to others"))
+        outcome = Op.COMMIT if commit and self._failure is None else Op.ROLLBACK
+        on_written = partial(self._on_written, outcome, commit, on_done)
+        if outcome is Op.COMMIT:
+            if self._sends and self.session in self._ledger_sessions:
+                self.spill()
+            if self._spilled:
+                self._ledger_sessions.add(self.session)
+        if self._spilled:
+            self._write_outcome(outcome, on_written)
+        elif outcome is Op.COMMIT and self._sends:
+            self._journal.put_together([send.record for send in self._sends], self.session, on_written)
+        else:
+            on_written(None)
+
+    def _write(self, entry: EncodedEntry, on_done: OnDone) -> None:
+        """Write a send for the ledger."""
+        # It keeps a transaction together by its session, which the link's need not be.
+        record = entry.record_in(self._name, self.session, self._written)
+        self._written += 1
+        self._in_flight += 1
+
+        def on_written(error: IsthmusError | None) -> None:
+            self._in_flight -= 1
+            if error is not None:
+                self.fail(error)
+            on_done(error)
+            self._proceed()
+
+        self._journal.put_record(record, self.session, on_written)
+
+    def _on_spilled(self, size: int, _error: IsthmusError | None) -> None:
+        self._memory.release(size)
+
+    def _write_outcome(self, outcome: Op, on_done: OnDone) -> None:
+        nothing = Message(
+            id="", address="", protocol="amqp", value=b"", body=Body(BodyKind.EMPTY), session=self.session
+        )
+        self._journal.put(Entry(outcome, nothing, self._name, self._written), on_done)
+
+    def _proceed(self) -> None:
         ending = self._ending
         if ending is not None:
             self._ending = None
             ending()
 
-    def _write(self, outcome: Op, written: Callable[[IsthmusError | None], None]) -> None:
-        nothing = Message(
-            id="", address="", protocol="amqp", value=b"", body=Body(BodyKind.EMPTY), session=self.session
-        )
-        self._journal.put(Entry(outcome, nothing, self._name, self._count), written)
-
-    def _written(
-        self, outcome: Op, commit: bool, discharged: Discharged, problem: IsthmusError | None
+    def _on_written(
+        self, outcome: Op, commit: bool, on_done: OnDischarged, error: IsthmusError | None
     ) -> None:
         """The journal has the outcome, or never will."""
-        if self._undecided:
-            self._ending = partial(self._written, outcome, commit, discharged, problem)
+        if self._in_flight:
+            self._ending = partial(self._on_written, outcome, commit, on_done, error)
             return
-        failures = [failure for failure in (self._failure, problem) if failure is not None]
+        sends, self._sends = self._sends, []
+        for send in sends:
+            self._memory.release(send.size)
+        failures = [failure for failure in (self._failure, error) if failure is not None]
         committed = outcome is Op.COMMIT and not failures
         for participant in self._participants:
             if committed:
                 participant.commit()
             else:
                 participant.roll_back()
-        if outcome is Op.COMMIT and failures:
-            self._write(Op.ROLLBACK, _nobody_waits)  # else the ledger waits for what is missing
+        if self._spilled and outcome is Op.COMMIT and failures:
+            self._write_outcome(Op.ROLLBACK, _ignore)  # else the ledger waits for what is missing
         if outcome is Op.COMMIT and failures and all(map(_leaves_in_doubt, failures)):
-            discharged(IN_DOUBT, f"whether the transaction is committed is not known: {failures[0]}")
+            on_done(IN_DOUBT, f"whether the transaction is committed is not known: {failures[0]}")
         elif commit and failures:
-            discharged(TRANSACTION_ROLLBACK, f"rolled back, since not all of it was taken: {failures[0]}")
-        elif problem is not None:
-            discharged(TRANSACTION_ROLLBACK, f"the rollback is not in the journal: {problem}")
+            on_done(TRANSACTION_ROLLBACK, f"rolled back, since not all of it was taken: {failures[0]}")
+        elif error is not None:
+            on_done(TRANSACTION_ROLLBACK, f"the rollback is not in the journal: {error}")
         else:
-            discharged(None, "")
+            on_done(None, "")
 
 
 class Transactions:
     """The open transactions of one connection."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, memory: Memory) -> None:
         self._journal = journal
+        self._memory = memory
         self._open: dict[bytes, Transaction] = {}
-        self._streams = False
-        """Whether the client goes on sending without waiting for each send, as far as is known."""
+        self._ledger_sessions: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._open)
 
     def declare(self, session: str) -> Transaction:
         """Begin one."""
-        transaction = Transaction(self._journal, session, streams=self._streams)
+        transaction = Transaction(self._journal, self._memory, session, self._ledger_sessions)
         self._open[transaction.id] = transaction
         return transaction
 
@@ -187,20 +265,25 @@ class Transactions:
         """The open transaction of an id."""
         return self._open.get(id)
 
-    def discharge(self, id: bytes, *, commit: bool, discharged: Discharged) -> None:
+    def discharge(self, id: bytes, *, commit: bool, on_done: OnDischarged) -> None:
         """End one. An unknown id is a failure that is told at once."""
         transaction = self._open.pop(id, None)
         if transaction is None:
-            discharged(UNKNOWN_TRANSACTION, "there is no such transaction, or it has ended")
+            on_done(UNKNOWN_TRANSACTION, "there is no such transaction, or it has ended")
         else:
-            self._streams = transaction.streamed
-            transaction.discharge(commit=commit, discharged=discharged)
+            transaction.discharge(commit=commit, on_done=on_done)
+
+    def spill(self) -> None:
+        """Free the memory that open transactions take, as soon as the journal has what they hold."""
+        for transaction in self._open.values():
+            if transaction.holds_sends:
+                transaction.spill()
 
     def abandon(self, session: str | None = None) -> None:
         """Roll back what a session, or all of the connection, has left open."""
         for transaction in list(self._open.values()):
             if session is None or transaction.session == session:
-                self.discharge(transaction.id, commit=False, discharged=_nobody_asks)
+                self.discharge(transaction.id, commit=False, on_done=_ignore_discharged)
 
 
 def _leaves_in_doubt(failure: IsthmusError) -> bool:
@@ -208,9 +291,9 @@ def _leaves_in_doubt(failure: IsthmusError) -> bool:
     return isinstance(failure, HardFailure) and failure.in_doubt
 
 
-def _nobody_waits(_failure: IsthmusError | None) -> None:
+def _ignore(_error: IsthmusError | None) -> None:
     """If even this is not written, the transaction expires in the ledger."""
 
 
-def _nobody_asks(condition: str | None, description: str) -> None:
+def _ignore_discharged(_condition: str | None, _description: str) -> None:
     """The client is gone. If even the rollback fails, the transaction expires in the ledger."""

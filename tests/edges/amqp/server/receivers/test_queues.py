@@ -19,7 +19,7 @@ from tests.support.kafka.topics import new_topic, publish  # noqa: E402
 from isthmus.embedded.kafka import EmbeddedKafka  # noqa: E402
 from isthmus.kafka.blocking import QUIET  # noqa: E402
 
-LOCK_S = 2.0
+LOCK_S = 5.0
 
 
 def test_what_is_read_at_most_once_never_comes_again(kafka_servers: str) -> None:

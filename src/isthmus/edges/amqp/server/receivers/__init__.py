@@ -1,13 +1,14 @@
-"""What receivers of the front door get: records of Kafka topics, as AMQP messages.
+"""What receivers get: records of Kafka topics, as AMQP messages.
 
 ::
 
-    Kafka ──► RecordSource (a thread) ──► KafkaOutgoingLink (the loop) ──► link ──► client
-                 ▲ settle, want           │ on_disposition, on_flow
-                 └────────────────────────┘
+    Kafka ──► RecordSource ──► KafkaOutgoingLink ──► link ──► client
+                  ▲ settle, request      │ on_disposition, on_flow
+                  └──────────────────────┘
 
-`KafkaOutgoingLinks` makes what fills each link. `GroupSource` reads as a member of a consumer group, or from
-given offsets; `QueueSource` is for JMS queues. ``docs/jms.md`` says what of JMS works.
+`KafkaOutgoingLinks` makes what fills each link. The sources: `GroupSource` reads as a member of a consumer
+group, or from given offsets; `QueueSource` is for JMS queues, `TemporarySource` for temporary ones. All of it
+runs on the event loop. ``docs/jms.md`` says what of JMS works.
 """
 
 from isthmus.edges.amqp.server.receivers.outgoing_links import KafkaOutgoingLinks

@@ -14,6 +14,7 @@ from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
 from isthmus.errors import Refused
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.requests import BROKER_RESOURCE, GROUP_RESOURCE
+from isthmus.kafka.share_requests import missing_for_queues
 
 log = logging.getLogger(__name__)
 
@@ -110,6 +111,8 @@ class ReceiverAdmin:
         if group not in self._queues:
             if len(self._queues) >= KEPT:
                 self._queues.clear()
+            if not self._queues:
+                await self._tell_what_is_missing()
             refused = await self._admin.set_configs(GROUP_RESOURCE, group, _QUEUE_CONFIG)
             self._tell(refused)
             self._queues[group] = await self._granted(group)
@@ -132,6 +135,12 @@ class ReceiverAdmin:
         """What brokers have for all groups, by the names that groups have for it."""
         found = await self._admin.configs(BROKER_RESOURCE, str(await self._admin.client.controller()))
         return {name.removeprefix("group."): value for name, value in found.items()}
+
+    async def _tell_what_is_missing(self) -> None:
+        missing = missing_for_queues(await self._admin.client.versions())
+        if missing is not None and missing not in self._told:
+            self._told.add(missing)
+            log.warning("Kafka is too old for all that queues promise: %s", missing)
 
     def _tell(self, refused: dict[str, str]) -> None:
         for name in refused.keys() - self._told:

@@ -113,9 +113,9 @@ class GroupSource:
         """Nobody takes it away."""
         return True
 
-    def settle(self, taken: PolledRecord, verdict: Acknowledgement) -> None:
+    def settle(self, taken: PolledRecord, acknowledgement: Acknowledgement) -> None:
         """Count a record as done with, or hand it over again."""
-        if verdict in (Acknowledgement.ACCEPT, Acknowledgement.REJECT):
+        if acknowledgement in (Acknowledgement.ACCEPT, Acknowledgement.REJECT):
             prefix = self._prefixes.get(taken.partition)
             if prefix is not None:
                 prefix.settle(taken.offset)
@@ -123,7 +123,7 @@ class GroupSource:
         elif not self._closed:
             if not self._again:
                 asyncio.get_running_loop().call_soon(self._hand_over_again)
-            self._again.append(taken.again(failed=verdict is Acknowledgement.FAIL))
+            self._again.append(taken.again(failed=acknowledgement is Acknowledgement.FAIL))
 
     async def close(self) -> None:
         """Commit, and leave the group, within seconds."""

@@ -1,7 +1,7 @@
 """Fills a link with records: as many as there is credit for, each until it is decided.
 
 A settled link gets every message at most once, any other at least once. Accepted records are done with;
-released and modified ones come again; rejected ones, and records that cannot be converted, go where
+released and modified ones are delivered again; rejected ones, and records that cannot be converted, go where
 `Undeliverable` puts them, and count as done with only then. What has expired, or is not wanted, is done with
 unsent. What a client decides in a transaction holds once that commits.
 """
@@ -73,7 +73,7 @@ class KafkaOutgoingLink:
     def __init__(
         self,
         request: ReceiverRequest,
-        supply: RecordSource,
+        records: RecordSource,
         converter: MessageConverter,
         source: Source,
         *,
@@ -84,7 +84,7 @@ class KafkaOutgoingLink:
         self.source = source
         self._request = request
         self._link = request.link
-        self._records = supply
+        self._records = records
         self._converter = converter
         self._wants = wants
         self._address = (source.address or "").encode()
@@ -99,7 +99,7 @@ class KafkaOutgoingLink:
         self._draining: asyncio.TimerHandle | None = None
         self._over = False
         self._tasks: set[asyncio.Task[None]] = set()
-        supply.start(self)
+        records.start(self)
 
     # What the server calls
 
@@ -129,11 +129,11 @@ class KafkaOutgoingLink:
         if not settled and not isinstance(outcome, Accepted | Rejected | Released | Modified):
             return  # not decided yet
         for delivery in deliveries:
-            taken = self._sent.pop(delivery, None)
-            if taken is not None and acknowledgements is not None:
-                acknowledgements.add(taken, outcome)
-            elif taken is not None:
-                self.decide(taken, outcome)
+            record = self._sent.pop(delivery, None)
+            if record is not None and acknowledgements is not None:
+                acknowledgements.add(record, outcome)
+            elif record is not None:
+                self.decide(record, outcome)
             if not settled:
                 delivery.settle(state)
         self._request.wake()
@@ -150,23 +150,23 @@ class KafkaOutgoingLink:
             await asyncio.wait(self._tasks)
         sent, self._sent = self._sent, {}
         ready, self._ready = self._ready, deque()
-        for taken in sent.values():
-            self._records.settle(taken, Acknowledgement.FAIL if lost else Acknowledgement.RELEASE)
-        for taken in ready:
-            self._records.settle(taken, Acknowledgement.RELEASE)
+        for record in sent.values():
+            self._records.settle(record, Acknowledgement.FAIL if lost else Acknowledgement.RELEASE)
+        for record in ready:
+            self._records.settle(record, Acknowledgement.RELEASE)
         await self._records.close()
         if self._closed is not None and not detached:
             await self._closed()
 
-    # What the supply calls
+    # What the source calls
 
-    def on_records(self, taken: Sequence[PolledRecord], *, redelivered: bool = False) -> None:
+    def on_records(self, records: Sequence[PolledRecord], *, redelivered: bool = False) -> None:
         """Take records."""
         if redelivered:
-            self._ready.extendleft(reversed(taken))
+            self._ready.extendleft(reversed(records))
         else:
-            self._ready.extend(taken)
-            self._wanted = max(0, self._wanted - len(taken))
+            self._ready.extend(records)
+            self._wanted = max(0, self._wanted - len(records))
         if not self._over:
             self.on_flow()
 
@@ -179,7 +179,7 @@ class KafkaOutgoingLink:
         """Forget what is not ours any more. What was sent of it is decided in vain."""
         self._ready = deque(each for each in self._ready if each.partition not in partitions)
         self._sent = {
-            delivery: taken for delivery, taken in self._sent.items() if taken.partition not in partitions
+            delivery: record for delivery, record in self._sent.items() if record.partition not in partitions
         }
 
     def on_failed(self, condition: str, description: str) -> None:
@@ -189,27 +189,27 @@ class KafkaOutgoingLink:
 
     # What a transaction calls
 
-    def decide(self, taken: PolledRecord, outcome: object) -> None:
-        """Act on an outcome. One that is missing leaves the record undecided: it comes again."""
+    def decide(self, record: PolledRecord, outcome: object) -> None:
+        """Act on an outcome. One that is missing leaves the record undecided: it is delivered again."""
         match outcome:
             case Accepted():
-                self._records.settle(taken, Acknowledgement.ACCEPT)
+                self._records.settle(record, Acknowledgement.ACCEPT)
             case Rejected(error):
-                self._keep(taken, _said(error))
+                self._reject(record, _said(error))
             case Modified(undeliverable_here=True):
-                self._keep(taken, "the receiver cannot take it")
+                self._reject(record, "the receiver cannot take it")
             case Modified():
-                self._records.settle(taken, Acknowledgement.FAIL)
+                self._records.settle(record, Acknowledgement.FAIL)
             case _:
-                self._records.settle(taken, Acknowledgement.RELEASE)
+                self._records.settle(record, Acknowledgement.RELEASE)
 
-    def holds(self, taken: PolledRecord) -> bool:
+    def holds(self, record: PolledRecord) -> bool:
         """Whether an acceptance would hold."""
-        return self._records.holds(taken)
+        return self._records.holds(record)
 
-    def fail(self, taken: PolledRecord) -> None:
-        """Have a record come again, since the transaction that took it did not commit."""
-        self._records.settle(taken, Acknowledgement.FAIL)
+    def fail(self, record: PolledRecord) -> None:
+        """Have a record delivered again, since the transaction that took it did not commit."""
+        self._records.settle(record, Acknowledgement.FAIL)
 
     # Inside
 
@@ -217,42 +217,48 @@ class KafkaOutgoingLink:
         link = self._link
         sent = 0
         while self._ready and link.credit > 0 and link.attached and not self._request.congested():
-            taken = self._ready.popleft()
+            record = self._ready.popleft()
             try:
-                data = self._encode(taken)
+                data = self._encode(record)
             except SoftFailure as failure:
-                self._spawn(self._put_away(taken, failure))
+                self._spawn(self._dead_letter(record, failure))
                 continue
             if data is None:
-                self._records.settle(taken, Acknowledgement.ACCEPT)
+                self._records.settle(record, Acknowledgement.ACCEPT)
                 continue
-            delivery = link.send(taken.tag, data, settled=self._settles)
+            delivery = link.send(record.tag, data, settled=self._settles)
             sent += 1
             if self._settles:
-                self._records.settle(taken, Acknowledgement.ACCEPT)
+                self._records.settle(record, Acknowledgement.ACCEPT)
             else:
-                self._sent[delivery] = taken
+                self._sent[delivery] = record
         if sent:
             self._request.sent(sent)
 
-    def _encode(self, taken: PolledRecord) -> bytes | None:
+    def _encode(self, record: PolledRecord) -> bytes | None:
         """The message of a record, or None if it is not wanted, or not any more."""
-        if self._is_plain and not taken.deliveries:
-            read = taken.read
+        if self._is_plain and not record.deliveries:
+            read = record.read
             plain = encode_plain(
-                self._address, taken.topic, taken.partition, taken.offset, read.key, read.value, read.headers
+                self._address,
+                record.topic,
+                record.partition,
+                record.offset,
+                read.key,
+                read.value,
+                read.headers,
             )
             if plain is not None:
                 return plain
-        message = self._converter.to_amqp_message(self.source.address or "", taken.record)
+        message = self._converter.to_amqp_message(self.source.address or "", record.record)
         if not self._wants(message) or _has_expired(message):
             return None
         properties = message.application_properties
         if properties and CLIENT in properties:
             others = {name: value for name, value in properties.items() if name != CLIENT}
             message = message.replace(application_properties=others or None)
-        if taken.deliveries:
-            header = replace(message.header or MessageHeader(), delivery_count=taken.deliveries)
+        if record.deliveries:
+            header = replace(message.header or MessageHeader(), delivery_count=record.deliveries)
             message = message.replace(header=header)
         elif message.original is not None:
             return message.original
@@ -276,21 +282,23 @@ class KafkaOutgoingLink:
             made = _Acknowledgements(self, lambda: self._in_transactions.pop(transaction_id, None))
             transaction = self._request.transactions.find(transaction_id)
             if transaction is None:
-                return made  # an unknown one never commits: what is in it comes again when the link ends
+                return (
+                    made  # an unknown one never commits: what is in it is delivered again when the link ends
+                )
             transaction.enlist(made)
             self._in_transactions[transaction_id] = made
         return self._in_transactions[transaction_id]
 
-    def _keep(self, taken: PolledRecord, why: str) -> None:
-        self._spawn(self._put_away(taken, RefusedFailure(f"rejected by the receiver: {why}")))
+    def _reject(self, record: PolledRecord, why: str) -> None:
+        self._spawn(self._dead_letter(record, RefusedFailure(f"rejected by the receiver: {why}")))
 
-    async def _put_away(self, taken: PolledRecord, failure: SoftFailure) -> None:
+    async def _dead_letter(self, record: PolledRecord, failure: SoftFailure) -> None:
         try:
-            await self._undeliverable(taken.record, failure)
+            await self._undeliverable(record.record, failure)
         except HardFailure as problem:
             self.on_failed(INTERNAL_ERROR, str(problem))
         else:
-            self._records.settle(taken, Acknowledgement.REJECT)
+            self._records.settle(record, Acknowledgement.REJECT)
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)
@@ -306,25 +314,25 @@ class _Acknowledgements:
         self._forget = forget
         self._decided: list[tuple[PolledRecord, object]] = []
 
-    def add(self, taken: PolledRecord, outcome: object) -> None:
+    def add(self, record: PolledRecord, outcome: object) -> None:
         """Remember an outcome."""
-        self._decided.append((taken, outcome))
+        self._decided.append((record, outcome))
 
     def can_commit(self) -> bool:
         """Whether all records that were accepted are still ours to accept."""
-        return all(self._link.holds(taken) for taken, _ in self._decided)
+        return all(self._link.holds(record) for record, _ in self._decided)
 
     def commit(self) -> None:
         """They hold."""
         self._forget()
-        for taken, outcome in self._decided:
-            self._link.decide(taken, outcome)
+        for record, outcome in self._decided:
+            self._link.decide(record, outcome)
 
     def roll_back(self) -> None:
         """They are void."""
         self._forget()
-        for taken, _ in self._decided:
-            self._link.fail(taken)
+        for record, _ in self._decided:
+            self._link.fail(record)
 
 
 def _said(error: Error | None) -> str:

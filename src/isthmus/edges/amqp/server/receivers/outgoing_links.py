@@ -128,7 +128,7 @@ class KafkaOutgoingLinks:
     def _open_temporary(
         self, request: ReceiverRequest, source: Source, filters: Filters
     ) -> KafkaOutgoingLink:
-        supply = self._temporary.supply(source.address or "", request.client.connection_id)
+        supply = self._temporary.source(source.address or "", request.client.connection_id)
         return KafkaOutgoingLink(
             request,
             supply,

@@ -30,7 +30,7 @@ class Acknowledgement(Enum):
 class RecordSink(Protocol):
     """Who takes records. All is called on the loop."""
 
-    def on_records(self, taken: Sequence[PolledRecord], *, redelivered: bool = False) -> None:
+    def on_records(self, records: Sequence[PolledRecord], *, redelivered: bool = False) -> None:
         """Records were read; ``redelivered`` ones go before all that wait."""
         ...
 

@@ -88,7 +88,7 @@ class TemporaryQueues:
                 tail, self._tail = self._tail, None
                 await tail.close()
 
-    def supply(self, address: str, owner: str) -> TemporarySource:
+    def source(self, address: str, owner: str) -> TemporarySource:
         """What comes to a queue. Raises `Refused` to everyone but its owner."""
         queue = self._queues.get(address)
         if queue is None or queue.owner != owner:
@@ -109,7 +109,7 @@ class _Queue:
 
     def __init__(self, owner: str) -> None:
         self.owner = owner
-        self.supplies: list[TemporarySource] = []
+        self.sources: list[TemporarySource] = []
         self.waiting: deque[PolledRecord] = deque()
         self._size_bytes = 0
 
@@ -128,11 +128,11 @@ class _Queue:
 
     def hand_out(self) -> None:
         """Give what waits to those who want it."""
-        for supply in self.supplies:
-            while self.waiting and supply.wanted:
+        for source in self.sources:
+            while self.waiting and source.wanted:
                 taken = self.waiting.popleft()
                 self._size_bytes -= len(taken.read.value or b"")
-                supply.take(taken)
+                source.take(taken)
 
 
 class TemporarySource:
@@ -142,7 +142,7 @@ class TemporarySource:
         self.wanted = 0
         self._queue = queue
         self._sink: RecordSink
-        queue.supplies.append(self)
+        queue.sources.append(self)
 
     def start(self, sink: RecordSink) -> None:
         """Remember who takes the records."""
@@ -163,16 +163,16 @@ class TemporarySource:
         """Nobody takes it away."""
         return True
 
-    def settle(self, taken: PolledRecord, verdict: Acknowledgement) -> None:
-        """Forget a record, or have it come again before all others."""
-        if verdict in (Acknowledgement.RELEASE, Acknowledgement.FAIL):
-            self._queue.put(taken.again(failed=verdict is Acknowledgement.FAIL), first=True)
+    def settle(self, taken: PolledRecord, acknowledgement: Acknowledgement) -> None:
+        """Forget a record, or have it redelivered before all others."""
+        if acknowledgement in (Acknowledgement.RELEASE, Acknowledgement.FAIL):
+            self._queue.put(taken.again(failed=acknowledgement is Acknowledgement.FAIL), first=True)
 
     async def close(self) -> None:
         """Take no more."""
         self.wanted = 0
-        if self in self._queue.supplies:
-            self._queue.supplies.remove(self)
+        if self in self._queue.sources:
+            self._queue.sources.remove(self)
 
     def _look(self) -> None:
         self._queue.hand_out()

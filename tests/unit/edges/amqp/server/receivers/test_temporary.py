@@ -46,11 +46,11 @@ class Bench:
 
     async def receiver(self, address: str, credit: int) -> tuple[Receiver, Any]:
         receiver = Receiver()
-        supply = self.queues.supply(address, "me")
-        supply.start(receiver)
-        supply.request(credit)
+        source = self.queues.source(address, "me")
+        source.start(receiver)
+        source.request(credit)
         await asyncio.sleep(0)
-        return receiver, supply
+        return receiver, source
 
 
 @pytest.fixture(autouse=True)
@@ -70,9 +70,9 @@ def test_what_came_before_its_receiver_waits_for_it() -> None:
     async def test(bench: Bench) -> None:
         address = await bench.queues.create("me")
         bench.send(address, b"a", b"b", b"c")
-        receiver, supply = await bench.receiver(address, 2)
+        receiver, source = await bench.receiver(address, 2)
         assert receiver.values == [b"a", b"b"]
-        supply.request(5)
+        source.request(5)
         await asyncio.sleep(0)
         assert receiver.values == [b"a", b"b", b"c"]
 
@@ -103,9 +103,9 @@ def test_what_is_released_comes_again_first_and_is_counted() -> None:
     async def test(bench: Bench) -> None:
         address = await bench.queues.create("me")
         bench.send(address, b"a", b"b")
-        receiver, supply = await bench.receiver(address, 1)
-        supply.settle(receiver.taken[0], Acknowledgement.FAIL)
-        supply.request(2)
+        receiver, source = await bench.receiver(address, 1)
+        source.settle(receiver.taken[0], Acknowledgement.FAIL)
+        source.request(2)
         await asyncio.sleep(0)
         assert [(each.record.value, each.deliveries) for each in receiver.taken[1:]] == [(b"a", 1), (b"b", 0)]
 
@@ -117,7 +117,7 @@ def test_only_the_connection_that_made_a_queue_receives_from_it() -> None:
         address = await bench.queues.create("me")
         for wanted, owner in ((address, "you"), ("orders", "me")):
             with pytest.raises(Refused) as refused:
-                bench.queues.supply(wanted, owner)
+                bench.queues.source(wanted, owner)
             assert refused.value.condition == "amqp:not-found"
 
     run(test)
