@@ -193,9 +193,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default=SHORT_BATCH_S,
         help="the same for boundaries",
     )
-    parser.add_argument("--boundaries", type=int, default=4, help="how many of those batches")
+    parser.add_argument("--boundaries", type=float, default=4, help="how many of those batches")
     options = options_of(
-        parser, arguments, rate=100, seconds=2, warm_up=0, batch=5, short_batch=5, boundaries=1
+        parser, arguments, rate=100, seconds=1, warm_up=0, batch=5, short_batch=5, boundaries=0.2
     )
     say(f"[bold]latency[/]: {options.rate} messages a second on {machine()}")
 

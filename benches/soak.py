@@ -1,4 +1,4 @@
-"""Whether the front door holds out: ``python -m benches.soak [--minutes N] [--rate N] [--connections N]``.
+"""Whether the AMQP server holds out: ``python -m benches.soak [--minutes N] [--rate N] [--connections N]``.
 
 500 connections of Qpid JMS with two links each: of ten, one sends in transactions, one waits for every
 message, eight send with a completion listener; 50 subscribe to a topic in place of their second producer.

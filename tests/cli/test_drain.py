@@ -1,4 +1,4 @@
-"""A front door that is told to stop while clients are connected finishes what they sent, and tells them."""
+"""A server that is told to stop while clients are connected finishes what they sent, and tells them."""
 
 from __future__ import annotations
 

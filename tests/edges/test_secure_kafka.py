@@ -38,7 +38,7 @@ ESCAPED = PASSWORD.replace('"', '\\"')
 
 
 class SecureKafka:
-    """A Kafka with three doors: one without security, for the tests' own use, TLS, and TLS with passwords."""
+    """A Kafka with three listeners: one without security for the tests' own use, TLS, TLS with passwords."""
 
     def __init__(self, folder: Path) -> None:
         self.certificates = make_certificates(folder)
@@ -51,11 +51,11 @@ class SecureKafka:
         data.mkdir()
         # An embedded Kafka takes the ports of the last time.
         (data / "server.properties").write_text(f"//127.0.0.1:{plain} //127.0.0.1:{controller}")
-        doors = f"PLAINTEXT://127.0.0.1:{plain},TLS://localhost:{tls},PASSWORDS://localhost:{passwords}"
+        listeners = f"PLAINTEXT://127.0.0.1:{plain},TLS://localhost:{tls},PASSWORDS://localhost:{passwords}"
         protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL,PASSWORDS:SASL_SSL"
         overrides = {
-            "listeners": f"{doors},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": doors,
+            "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": listeners,
             "listener.security.protocol.map": protocols,
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(folder / "server-both.pem"),

@@ -67,8 +67,8 @@ class EdgeService:
     @property
     def amqp_ports(self) -> list[int]:
         """The ports that AMQP clients connect to: without TLS first."""
-        door = None if self._assembly is None else self._assembly.amqp_service
-        return [] if door is None else door.ports
+        service = None if self._assembly is None else self._assembly.amqp_service
+        return [] if service is None else service.ports
 
     def reports(self) -> list[PartReport]:
         """How every part stands."""

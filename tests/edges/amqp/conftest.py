@@ -3,15 +3,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.support.amqp.kafka_server import KafkaDoor
+from tests.support.amqp.kafka_server import ServerOnKafka
 
 
 @pytest.fixture
-def kafka_door(kafka_servers: str) -> Iterator[KafkaDoor]:
-    with KafkaDoor(kafka_servers) as door:
-        yield door
+def kafka_server(kafka_servers: str) -> Iterator[ServerOnKafka]:
+    with ServerOnKafka(kafka_servers) as server:
+        yield server
 
 
 @pytest.fixture
-def door_to(kafka_servers: str) -> Callable[..., KafkaDoor]:
-    return lambda **settings: KafkaDoor(kafka_servers, **settings)
+def server_with(kafka_servers: str) -> Callable[..., ServerOnKafka]:
+    return lambda **settings: ServerOnKafka(kafka_servers, **settings)

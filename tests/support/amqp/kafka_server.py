@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.support.amqp.server import Door
+from tests.support.amqp.server import RunningServer
 from tests.support.kafka.topics import new_topic, produce
 
 from isthmus.config.model.settings import JournalSettings
@@ -22,7 +22,7 @@ from isthmus.kafka.blocking import create_topics, read_topic
 from isthmus.kafka.options import Kafka
 
 
-class KafkaDoor(Door):
+class ServerOnKafka(RunningServer):
     """A server whose journal is in Kafka."""
 
     temporary_topic = ""
@@ -44,7 +44,7 @@ class KafkaDoor(Door):
 
     def __exit__(self, *_: object) -> None:
         try:
-            self.run(self.server.close(grace_s=5))
+            self.run(self.amqp.close(grace_s=5))
             if isinstance(self.outgoing_links, KafkaOutgoingLinks):
                 self.run(self.outgoing_links.close())
             self.run(self.edge_journal.close())
@@ -61,14 +61,14 @@ class KafkaDoor(Door):
 
 
 @contextmanager
-def receiving_door(
+def receiving_server(
     servers: str,
     convert: str | MessageConverter = "default",
     *,
     undeliverable: Undeliverable = skip,
     auto_create: bool = True,
     queue_views: bool = False,
-) -> Iterator[KafkaDoor]:
+) -> Iterator[ServerOnKafka]:
     made = converter(convert) if isinstance(convert, str) else convert
     temporary_topic = new_topic(servers, 2)
     outgoing_links = KafkaOutgoingLinks(
@@ -80,9 +80,9 @@ def receiving_door(
         queue_views=queue_views,
         partitions=1,
     )
-    with KafkaDoor(servers, outgoing_links=outgoing_links) as door:
-        door.temporary_topic = temporary_topic
-        yield door
+    with ServerOnKafka(servers, outgoing_links=outgoing_links) as server:
+        server.temporary_topic = temporary_topic
+        yield server
 
 
 def answer(servers: str, temporary_topic: str, address: str, text: str) -> None:

@@ -34,7 +34,7 @@ class AnyAddress:
         return f"{address} does not exist" if address.startswith("no-") else None
 
 
-class Door:
+class RunningServer:
     """A running server, driven from a test's own thread."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Door:
             "link_close_s": link_close_s,
         }
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="door")
+        self._thread = threading.Thread(target=self._loop.run_forever, name="amqp server")
 
     def run(self, work: Coroutine[Any, Any, T], timeout_s: float = 60) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
@@ -79,7 +79,7 @@ class Door:
 
     @property
     def port(self) -> int:
-        return self.server.ports[0]
+        return self.amqp.ports[0]
 
     @property
     def url(self) -> str:
@@ -88,8 +88,8 @@ class Door:
     async def _start(self) -> None:
         journal = self._journal
         self.journal = await journal() if callable(journal) else journal
-        self.server = AmqpServer(self._settings, journal=self.journal, addresses=self.addresses, **self._more)
-        await self.server.start()
+        self.amqp = AmqpServer(self._settings, journal=self.journal, addresses=self.addresses, **self._more)
+        await self.amqp.start()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -103,7 +103,7 @@ class Door:
     def __exit__(self, *_: object) -> None:
         try:
             self.call(self.memory.release)
-            self.run(self.server.close(grace_s=5))
+            self.run(self.amqp.close(grace_s=5))
         finally:
             self._stop()
 

@@ -1,4 +1,4 @@
-"""The journal's writer, up to the door of Kafka's client: where a session's messages go, and refusals."""
+"""The journal's writer, up to Kafka's client: where a session's messages go, and refusals."""
 
 from __future__ import annotations
 

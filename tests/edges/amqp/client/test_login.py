@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.amqp.server import Door
+from tests.support.amqp.server import RunningServer
 from tests.support.asynchronous import eventually, running
 from tests.support.certificates import make_certificates
 
@@ -51,15 +51,15 @@ def client(url: str, **settings: Any) -> AmqpClient:
     return AmqpClient(BrokerSettings.model_validate(given), name="b", container_id="isthmus.test.b")
 
 
-def who_came(door: Door, url: str, **settings: Any) -> tuple[str, str]:
+def who_came(server: RunningServer, url: str, **settings: Any) -> tuple[str, str]:
     """The user and the mechanism that the broker knows the bridge by."""
 
     async def scenario() -> None:
         connecting = client(url, **settings)
         async with running(connecting):
             await eventually(lambda: connecting.connected)
-            await eventually(lambda: door.server.connections == 1)
-            [connection] = door.server._connections
+            await eventually(lambda: server.amqp.connections == 1)
+            [connection] = server.amqp._connections
             came.append(connection.client.identity)
 
     came: list[Any] = []
@@ -68,26 +68,26 @@ def who_came(door: Door, url: str, **settings: Any) -> tuple[str, str]:
 
 
 def test_a_user_and_password_in_the_url_log_in_by_scram(users: Users) -> None:
-    with Door(users=users, users_file="x") as door:
-        url = f"amqp://bridge:{QUOTED}@127.0.0.1:{door.port}"
-        assert who_came(door, url) == ("bridge", "SCRAM-SHA-512")
+    with RunningServer(users=users, users_file="x") as server:
+        url = f"amqp://bridge:{QUOTED}@127.0.0.1:{server.port}"
+        assert who_came(server, url) == ("bridge", "SCRAM-SHA-512")
 
 
 def test_a_user_and_password_of_their_own_keys_log_in_too(users: Users) -> None:
-    with Door(users=users, users_file="x") as door:
-        assert who_came(door, door.url, user="bridge", password=PASSWORD) == ("bridge", "SCRAM-SHA-512")
+    with RunningServer(users=users, users_file="x") as server:
+        assert who_came(server, server.url, user="bridge", password=PASSWORD) == ("bridge", "SCRAM-SHA-512")
 
 
 def test_nobody_in_particular_comes_anonymously() -> None:
-    with Door() as door:
-        assert who_came(door, door.url) == ("anonymous", "ANONYMOUS")
+    with RunningServer() as server:
+        assert who_came(server, server.url) == ("anonymous", "ANONYMOUS")
 
 
 def test_a_certificate_takes_the_place_of_a_password(users: Users, tls: Path) -> None:
-    with Door(users=users, users_file="x", amqps=encrypted(tls)) as door:
+    with RunningServer(users=users, users_file="x", amqps=encrypted(tls)) as server:
         came = who_came(
-            door,
-            f"amqps://localhost:{door.server.ports[1]}",
+            server,
+            f"amqps://localhost:{server.amqp.ports[1]}",
             **{
                 "tls.ca": str(tls / "server.pem"),
                 "tls.cert": str(tls / "client.pem"),
@@ -98,8 +98,8 @@ def test_a_certificate_takes_the_place_of_a_password(users: Users, tls: Path) ->
 
 
 def test_a_broker_whose_certificate_is_not_trusted_is_refused(tls: Path) -> None:
-    with Door(amqps=encrypted(tls)) as door:
-        url = f"amqps://localhost:{door.server.ports[1]}"
+    with RunningServer(amqps=encrypted(tls)) as server:
+        url = f"amqps://localhost:{server.amqp.ports[1]}"
         with pytest.raises(HardFailure, match="its certificate is not trusted"):
             asyncio.run(asyncio.wait_for(client(url).run(), 60))
 
@@ -108,8 +108,8 @@ def test_a_broker_that_refuses_the_bridge_at_the_start_ends_it_and_nobody_sees_t
     users: Users, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with Door(users=users, users_file="x") as door:
-        connecting = client(f"amqp://bridge:not-{QUOTED}@127.0.0.1:{door.port}")
+    with RunningServer(users=users, users_file="x") as server:
+        connecting = client(f"amqp://bridge:not-{QUOTED}@127.0.0.1:{server.port}")
         with pytest.raises(HardFailure, match=r"refuses the bridge: amqp:unauthorized-access") as caught:
             asyncio.run(asyncio.wait_for(connecting.run(), 60))
     for shown in (str(caught.value), caught.value.remedy, caplog.text, repr(connecting.broker)):
@@ -137,13 +137,13 @@ def test_a_password_crosses_no_network_unencrypted_unless_that_is_allowed(
 
 
 def test_a_broker_that_is_looked_for_says_who_it_is(users: Users) -> None:
-    with Door(users=users, users_file="x") as door:
-        broker = BrokerSettings.model_validate({"url": f"amqp://bridge:{QUOTED}@127.0.0.1:{door.port}"})
-        assert reach(broker, "b") == f"amqp://127.0.0.1:{door.port} answers, as isthmus"
+    with RunningServer(users=users, users_file="x") as server:
+        broker = BrokerSettings.model_validate({"url": f"amqp://bridge:{QUOTED}@127.0.0.1:{server.port}"})
+        assert reach(broker, "b") == f"amqp://127.0.0.1:{server.port} answers, as isthmus"
     with pytest.raises(Unreachable, match=f"amqp://127.0.0.1:{broker.servers[0].port} cannot be reached: "):
         reach(broker, "b")
 
 
 def test_the_next_server_is_tried_when_the_first_is_not_there() -> None:
-    with Door() as door:
-        assert who_came(door, f"amqp://127.0.0.1:1, {door.url}") == ("anonymous", "ANONYMOUS")
+    with RunningServer() as server:
+        assert who_came(server, f"amqp://127.0.0.1:1, {server.url}") == ("anonymous", "ANONYMOUS")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.support.amqp.kafka_server import KafkaDoor, receiving_door
+from tests.support.amqp.kafka_server import ServerOnKafka, receiving_server
 from tests.support.jms.qpid import QpidJms
 from tests.support.kafka.topics import new_topic, produce
 
@@ -40,9 +40,9 @@ def sent(qpid: QpidJms, kafka_servers: str) -> Callable[[str], list[Entry]]:
     """What the journal has of the walk that was sent to a topic."""
 
     def send(topic: str) -> list[Entry]:
-        with KafkaDoor(kafka_servers) as door:
-            assert qpid.run(door.url, "send", topic, program="Walk") == ["done"]
-            return door.entries()
+        with ServerOnKafka(kafka_servers) as server:
+            assert qpid.run(server.url, "send", topic, program="Walk") == ["done"]
+            return server.entries()
 
     return send
 
@@ -52,8 +52,8 @@ def walk(qpid: QpidJms, servers: str, topic: str, form: str, entries: list[Entry
     received = (AmqpMessage.decode(entry.message.value or b"") for entry in entries)
     records = (converter(form).to_kafka_record(message) for message in received)
     produce(servers, topic, *(Record(None, each.value, list(each.headers)) for each in records), partition=0)
-    with receiving_door(servers, form) as door:
-        trusting = f"{door.url}?jms.deserializationPolicy.allowList=java.util"
+    with receiving_server(servers, form) as server:
+        trusting = f"{server.url}?jms.deserializationPolicy.allowList=java.util"
         return qpid.run(trusting, "receive", topic, len(entries), program="Walk")
 
 

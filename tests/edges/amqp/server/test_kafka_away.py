@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.amqp.kafka_server import KafkaDoor
+from tests.support.amqp.kafka_server import ServerOnKafka
 from tests.support.amqp.wire import Wire, message
 
 from isthmus.edges.amqp.protocol.terms import Accepted
@@ -12,8 +12,8 @@ from isthmus.embedded.kafka import EmbeddedKafka
 
 
 def test_a_connection_survives_an_absence_of_kafka(tmp_path: Path) -> None:
-    with EmbeddedKafka(tmp_path) as kafka, KafkaDoor(kafka.bootstrap_servers, credit=10) as door:
-        with Wire(door.port) as wire:
+    with EmbeddedKafka(tmp_path) as kafka, ServerOnKafka(kafka.bootstrap_servers, credit=10) as server:
+        with Wire(server.port) as wire:
             link = wire.open().sender("orders")
             sent = [link.send(b"first", message("first"))]
             wire.outcome(sent[0])
@@ -29,5 +29,5 @@ def test_a_connection_survives_an_absence_of_kafka(tmp_path: Path) -> None:
                 assert delivery.state == Accepted()
             wire.wait(lambda: link.credit)
             wire.outcome(link.send(b"last", message("last")))
-        bodies = [entry.message.body.slice(entry.message.value) for entry in door.entries()]
+        bodies = [entry.message.body.slice(entry.message.value) for entry in server.entries()]
         assert bodies == [b"first", *(f"later {n}".encode() for n in range(1, len(sent))), b"last"]

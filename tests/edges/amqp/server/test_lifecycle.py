@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 
-from tests.support.amqp.server import Door
+from tests.support.amqp.server import RunningServer
 from tests.support.amqp.wire import Wire, message
 from tests.support.polling import eventually
 
@@ -13,15 +13,15 @@ from isthmus.edges.amqp.protocol.terms import Accepted
 
 
 def test_close_waits_for_what_is_under_way_and_says_goodbye() -> None:
-    with Door() as door, Wire(door.port) as wire:
+    with RunningServer() as server, Wire(server.port) as wire:
         link = wire.open().sender("orders")
-        door.memory.held = True
+        server.memory.held = True
         sent = link.send(b"1", message("x"))
         wire.pump()
-        eventually(lambda: door.memory.waiting == 1, timeout_s=5)
-        closing = threading.Thread(target=lambda: door.run(door.server.close(grace_s=10)))
+        eventually(lambda: server.memory.waiting == 1, timeout_s=5)
+        closing = threading.Thread(target=lambda: server.run(server.amqp.close(grace_s=10)))
         closing.start()
-        door.release()
+        server.release()
         closed = wire.until(Closed)
         closing.join(10)
         assert sent.state == Accepted()
@@ -30,27 +30,27 @@ def test_close_waits_for_what_is_under_way_and_says_goodbye() -> None:
 
 
 def test_close_does_not_wait_for_ever() -> None:
-    with Door() as door, Wire(door.port) as wire:
+    with RunningServer() as server, Wire(server.port) as wire:
         link = wire.open().sender("orders")
-        door.memory.held = True
+        server.memory.held = True
         link.send(b"1", message("x"))
         wire.pump()
-        eventually(lambda: door.memory.waiting == 1, timeout_s=5)
-        door.run(door.server.close(grace_s=0.1), timeout_s=10)
-        assert door.server.connections == 0
+        eventually(lambda: server.memory.waiting == 1, timeout_s=5)
+        server.run(server.amqp.close(grace_s=0.1), timeout_s=10)
+        assert server.amqp.connections == 0
 
 
 def test_heartbeats_keep_an_idle_connection() -> None:
-    with Door() as door, Wire(door.port, limits=Limits(idle_timeout_s=6)) as wire:
+    with RunningServer() as server, Wire(server.port, limits=Limits(idle_timeout_s=6)) as wire:
         wire.open()
         wire.received = b""
         wire.wait(lambda: wire.received == 2 * EMPTY_FRAME)
 
 
 def test_a_silent_client_is_given_up() -> None:
-    with Door(idle_timeout_s=1.0) as door, Wire(door.port) as wire:
+    with RunningServer(idle_timeout_s=1.0) as server, Wire(server.port) as wire:
         wire.open()
-        eventually(lambda: door.server.connections == 0, timeout_s=10)
+        eventually(lambda: server.amqp.connections == 0, timeout_s=10)
         wire.pump()
         closed = wire.until(Closed)
         assert closed.error is not None
@@ -58,26 +58,26 @@ def test_a_silent_client_is_given_up() -> None:
 
 
 def test_a_detach_is_answered_after_the_messages_before_it() -> None:
-    with Door() as door, Wire(door.port) as wire:
+    with RunningServer() as server, Wire(server.port) as wire:
         link = wire.open().sender("orders")
-        door.memory.held = True
+        server.memory.held = True
         sent = link.send(b"1", message("x"))
         wire.pump()
-        eventually(lambda: door.memory.waiting == 1, timeout_s=5)
+        eventually(lambda: server.memory.waiting == 1, timeout_s=5)
         link.detach_sent = True  # detach by hand: the engine's own would forget the delivery
         link.session.write(Detach(link.handle, True))
         wire.pump()
         assert not link.detached
-        door.release()
+        server.release()
         wire.wait(lambda: link.detached)
         assert sent.state == Accepted()
 
 
 def test_a_client_that_drops_leaves_nothing_behind() -> None:
-    with Door() as door:
+    with RunningServer() as server:
         for _ in range(5):
-            with Wire(door.port) as wire:
+            with Wire(server.port) as wire:
                 wire.open().sender("orders").send(b"1", message("x"))
                 wire.pump()
-        eventually(lambda: door.server.connections == 0, timeout_s=5)
-        eventually(lambda: len(door.memory.entries) == 5, timeout_s=5)
+        eventually(lambda: server.amqp.connections == 0, timeout_s=5)
+        eventually(lambda: len(server.memory.entries) == 5, timeout_s=5)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 import pytest
-from tests.support.amqp.server import AnyAddress, Door
+from tests.support.amqp.server import AnyAddress, RunningServer
 from tests.support.amqp.wire import RawWire, message
 from tests.support.polling import eventually
 
@@ -102,22 +102,22 @@ def fillers() -> Fillers:
 
 
 @pytest.fixture
-def door(fillers: Fillers) -> Iterator[Door]:
-    with Door(outgoing_links=fillers, addresses=BrokenAddresses()) as door:
-        yield door
+def server(fillers: Fillers) -> Iterator[RunningServer]:
+    with RunningServer(outgoing_links=fillers, addresses=BrokenAddresses()) as server:
+        yield server
 
 
 @pytest.fixture
-def impatient(fillers: Fillers) -> Iterator[Door]:
+def impatient(fillers: Fillers) -> Iterator[RunningServer]:
     """A server whose clients wait for a moment only."""
-    with Door(outgoing_links=fillers, link_close_s=0.2) as door:
-        yield door
-        door.call(fillers.may_open.set)
-        door.call(fillers.may_close.set)
-        nothing_is_left(door, fillers)
+    with RunningServer(outgoing_links=fillers, link_close_s=0.2) as server:
+        yield server
+        server.call(fillers.may_open.set)
+        server.call(fillers.may_close.set)
+        nothing_is_left(server, fillers)
 
 
-def nothing_is_left(door: Door, fillers: Fillers) -> None:
+def nothing_is_left(server: RunningServer, fillers: Fillers) -> None:
     """No open source or node, no task, no handler."""
     eventually(lambda: len(fillers.closed) == len(fillers.opened), timeout_s=10, what="a source is open")
     eventually(lambda: sorted(fillers.deleted) == sorted(fillers.nodes), timeout_s=10, what="a node is left")
@@ -125,8 +125,8 @@ def nothing_is_left(door: Door, fillers: Fillers) -> None:
     def tasks() -> int:
         return len(asyncio.all_tasks()) - 1  # the one that counts
 
-    eventually(lambda: door.call(tasks) == 0, timeout_s=10, what="a task is left")
-    connections = list(door.server._connections)
+    eventually(lambda: server.call(tasks) == 0, timeout_s=10, what="a task is left")
+    connections = list(server.amqp._connections)
     assert not [link for each in connections for link in each.links]
     engines = [each.engine for each in connections]
     links = [
@@ -155,170 +155,184 @@ def flow(handle: int, credit: int | None) -> Flow:
     )
 
 
-def hold(door: Door, fillers: Fillers) -> None:
-    door.call(fillers.may_open.clear)
+def hold(server: RunningServer, fillers: Fillers) -> None:
+    server.call(fillers.may_open.clear)
 
 
-def let_open(door: Door, fillers: Fillers, asked: int = 1) -> None:
+def let_open(server: RunningServer, fillers: Fillers, asked: int = 1) -> None:
     eventually(lambda: fillers.asked >= asked, timeout_s=10)
-    door.call(fillers.may_open.set)
+    server.call(fillers.may_open.set)
 
 
 # While it is attaching
 
 
-def test_the_latest_credit_counts_that_comes_before_the_answer(door: Door, fillers: Fillers) -> None:
-    with RawWire(door.port).open() as wire:
-        hold(door, fillers)
+def test_the_latest_credit_counts_that_comes_before_the_answer(
+    server: RunningServer, fillers: Fillers
+) -> None:
+    with RawWire(server.port).open() as wire:
+        hold(server, fillers)
         wire.send(receive("in"), flow(0, 5), flow(0, 0), flow(0, 2))
-        let_open(door, fillers)
+        let_open(server, fillers)
         wire.until(Transfer, 2)
         assert fillers.opened[0].sent == 2
-    nothing_is_left(door, fillers)
+    nothing_is_left(server, fillers)
 
 
 def test_a_flow_without_credit_refuses_the_link_and_closes_what_was_opened(
-    door: Door, fillers: Fillers
+    server: RunningServer, fillers: Fillers
 ) -> None:
-    with RawWire(door.port).open() as wire:
-        hold(door, fillers)
+    with RawWire(server.port).open() as wire:
+        hold(server, fillers)
         wire.send(receive("in"), flow(0, None))
         [detach] = wire.until(Detach)
         assert detach.error is not None
         assert detach.error.condition == "amqp:invalid-field"
         [attach] = wire.all(Attach)
         assert attach.source is None
-        let_open(door, fillers)
+        let_open(server, fillers)
         wire.send(Detach(0))
-        nothing_is_left(door, fillers)
+        nothing_is_left(server, fillers)
         assert fillers.closed == [True]
         wire.send(receive("again"), flow(0, 1))
         wire.until(Transfer)
-    nothing_is_left(door, fillers)
+    nothing_is_left(server, fillers)
 
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_a_detach_is_answered_behind_the_attach_once_all_is_closed(
-    door: Door, fillers: Fillers, closed: bool
+    server: RunningServer, fillers: Fillers, closed: bool
 ) -> None:
-    with RawWire(door.port).open() as wire:
-        hold(door, fillers)
+    with RawWire(server.port).open() as wire:
+        hold(server, fillers)
         wire.send(receive("in"), flow(0, 0), Detach(0, closed))
-        let_open(door, fillers)
+        let_open(server, fillers)
         [detach] = wire.until(Detach)
         assert [type(each) for each in wire.answers[-2:]] == [Attach, Detach]
         assert (detach.closed, detach.error) == (closed, None)
         assert fillers.closed == [not closed]
-        nothing_is_left(door, fillers)
+        nothing_is_left(server, fillers)
 
 
-def test_a_refusal_of_a_link_that_is_detached_already_says_why(door: Door, fillers: Fillers) -> None:
-    with RawWire(door.port).open() as wire:
-        hold(door, fillers)
+def test_a_refusal_of_a_link_that_is_detached_already_says_why(
+    server: RunningServer, fillers: Fillers
+) -> None:
+    with RawWire(server.port).open() as wire:
+        hold(server, fillers)
         wire.send(receive("in", address="missing"), Detach(0, True))
-        let_open(door, fillers)
+        let_open(server, fillers)
         [detach] = wire.until(Detach)
         assert detach.error == Error("amqp:not-found", "there is none")
-        nothing_is_left(door, fillers)
+        nothing_is_left(server, fillers)
 
 
-def test_a_source_that_fails_while_it_is_opened_is_detached_and_closed(door: Door, fillers: Fillers) -> None:
-    with RawWire(door.port).open() as wire:
+def test_a_source_that_fails_while_it_is_opened_is_detached_and_closed(
+    server: RunningServer, fillers: Fillers
+) -> None:
+    with RawWire(server.port).open() as wire:
         wire.send(receive("in", address="failing"), flow(0, 3))
         [detach] = wire.until(Detach)
         assert [type(each) for each in wire.answers[-2:]] == [Attach, Detach]
         assert detach.closed
         assert detach.error == Error("amqp:internal-error", "it failed while it was opened")
         wire.send(Detach(0))
-        nothing_is_left(door, fillers)
+        nothing_is_left(server, fillers)
         assert fillers.closed == [True]
 
 
-def test_the_end_of_the_session_closes_what_was_opened(door: Door, fillers: Fillers) -> None:
-    with RawWire(door.port).open() as wire:
-        hold(door, fillers)
+def test_the_end_of_the_session_closes_what_was_opened(server: RunningServer, fillers: Fillers) -> None:
+    with RawWire(server.port).open() as wire:
+        hold(server, fillers)
         wire.send(receive("in"), receive("other", 1), send("out", 2, None, dynamic=True), End())
-        let_open(door, fillers, 3)
+        let_open(server, fillers, 3)
         wire.until(End)
         assert fillers.closed == [True, True]
         assert fillers.deleted == ["node-0"]
         assert wire.all(Attach) == []
-        nothing_is_left(door, fillers)
+        nothing_is_left(server, fillers)
 
 
-def test_the_close_of_the_connection_closes_what_was_opened(door: Door, fillers: Fillers) -> None:
-    with RawWire(door.port).open() as wire:
-        hold(door, fillers)
+def test_the_close_of_the_connection_closes_what_was_opened(server: RunningServer, fillers: Fillers) -> None:
+    with RawWire(server.port).open() as wire:
+        hold(server, fillers)
         wire.send(receive("in"), send("out", 1, None, dynamic=True), Close())
-        let_open(door, fillers, 2)
+        let_open(server, fillers, 2)
         wire.until(Close)
         assert fillers.closed == [True]
         assert fillers.deleted == ["node-0"]
-    nothing_is_left(door, fillers)
+    nothing_is_left(server, fillers)
 
 
-def test_a_client_that_drops_closes_what_was_opened(door: Door, fillers: Fillers) -> None:
-    wire = RawWire(door.port).open()
-    hold(door, fillers)
+def test_a_client_that_drops_closes_what_was_opened(server: RunningServer, fillers: Fillers) -> None:
+    wire = RawWire(server.port).open()
+    hold(server, fillers)
     wire.send(receive("in"), receive("made", 1, None, dynamic=True), send("out", 2, None, dynamic=True))
     eventually(lambda: fillers.asked == 3, timeout_s=10)
     wire.drop()
-    eventually(lambda: door.server.connections == 0, timeout_s=10)
+    eventually(lambda: server.amqp.connections == 0, timeout_s=10)
     fillers.nodes.append("made")  # the source's own
-    door.call(fillers.may_open.set)
-    nothing_is_left(door, fillers)
+    server.call(fillers.may_open.set)
+    nothing_is_left(server, fillers)
     assert fillers.closed == [True, True]
 
 
-def test_a_sender_that_detaches_at_once_is_answered(door: Door, fillers: Fillers) -> None:
-    with RawWire(door.port).open() as wire:
+def test_a_sender_that_detaches_at_once_is_answered(server: RunningServer, fillers: Fillers) -> None:
+    with RawWire(server.port).open() as wire:
         wire.send(send("out"), Detach(0, True), send("relay", 0, None), Detach(0, True))
         detaches = wire.until(Detach, 2)
         assert [each.error for each in detaches] == [None, None]
         assert [type(each) for each in wire.answers[-4:]] == [Attach, Detach] * 2
-        nothing_is_left(door, fillers)
+        nothing_is_left(server, fillers)
 
 
 # Many of them
 
 
-def test_two_hundred_links_that_come_and_go_at_once_leave_nothing(door: Door, fillers: Fillers) -> None:
-    with RawWire(door.port).open() as wire:
+def test_two_hundred_links_that_come_and_go_at_once_leave_nothing(
+    server: RunningServer, fillers: Fillers
+) -> None:
+    with RawWire(server.port).open() as wire:
         for number in range(200):
             wire.send(receive(f"in {number}"), Detach(0, True))
         wire.until(Detach, 200)
         assert len(fillers.closed) == 200
-        nothing_is_left(door, fillers)
+        nothing_is_left(server, fillers)
 
 
-def test_two_hundred_links_with_flows_in_between_leave_nothing(door: Door, fillers: Fillers) -> None:
-    with RawWire(door.port).open() as wire:
-        hold(door, fillers)
+def test_two_hundred_links_with_flows_in_between_leave_nothing(
+    server: RunningServer, fillers: Fillers
+) -> None:
+    with RawWire(server.port).open() as wire:
+        hold(server, fillers)
         for number in range(200):
             credit = (0, None, 5)[number % 3]
             wire.send(receive(f"in {number}"), flow(0, credit), Detach(0, number % 2 == 0))
-        let_open(door, fillers, 200)
+        let_open(server, fillers, 200)
         wire.until(Detach, 200)
         assert len(wire.all(Attach)) == 200
-        nothing_is_left(door, fillers)
+        nothing_is_left(server, fillers)
         assert len(fillers.closed) == 200
 
 
-def test_connections_that_attach_and_close_at_once_leave_nothing(door: Door, fillers: Fillers) -> None:
+def test_connections_that_attach_and_close_at_once_leave_nothing(
+    server: RunningServer, fillers: Fillers
+) -> None:
     for number in range(100):
-        with RawWire(door.port).open() as wire:
+        with RawWire(server.port).open() as wire:
             wire.send(receive("in"), receive("other", 1), send("out", 2), Close())
             if number % 2:
                 wire.until(Close)
-    eventually(lambda: door.server.connections == 0, timeout_s=10)
-    nothing_is_left(door, fillers)
+    eventually(lambda: server.amqp.connections == 0, timeout_s=10)
+    nothing_is_left(server, fillers)
     assert set(fillers.closed) == {True}
 
 
 # What hangs
 
 
-def test_a_detach_is_answered_in_time_though_opening_hangs(impatient: Door, fillers: Fillers) -> None:
+def test_a_detach_is_answered_in_time_though_opening_hangs(
+    impatient: RunningServer, fillers: Fillers
+) -> None:
     with RawWire(impatient.port).open() as wire:
         hold(impatient, fillers)
         wire.send(receive("in"), Detach(0, True))
@@ -330,7 +344,7 @@ def test_a_detach_is_answered_in_time_though_opening_hangs(impatient: Door, fill
 
 
 def test_detach_end_and_close_are_answered_in_time_though_closing_hangs(
-    impatient: Door, fillers: Fillers, caplog: pytest.LogCaptureFixture
+    impatient: RunningServer, fillers: Fillers, caplog: pytest.LogCaptureFixture
 ) -> None:
     impatient.call(fillers.may_close.clear)
     with RawWire(impatient.port).open() as wire:
@@ -348,7 +362,7 @@ def test_detach_end_and_close_are_answered_in_time_though_closing_hangs(
 
 
 def test_a_sender_s_detach_is_answered_in_time_though_the_journal_hangs(
-    impatient: Door, fillers: Fillers
+    impatient: RunningServer, fillers: Fillers
 ) -> None:
     impatient.memory.held = True
     with RawWire(impatient.port).open() as wire:
@@ -365,13 +379,13 @@ def test_a_sender_s_detach_is_answered_in_time_though_the_journal_hangs(
 def test_the_server_closes_in_time_though_closing_hangs(
     fillers: Fillers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Door(outgoing_links=fillers) as door:
-        door.call(fillers.may_close.clear)
-        wires = [RawWire(door.port).open() for _ in range(3)]
+    with RunningServer(outgoing_links=fillers) as server:
+        server.call(fillers.may_close.clear)
+        wires = [RawWire(server.port).open() for _ in range(3)]
         for wire in wires:
             wire.send(receive("in"), receive("other", 1))
             wire.until(Attach, 2)
-        closing = threading.Thread(target=lambda: door.run(door.server.close(), timeout_s=8))
+        closing = threading.Thread(target=lambda: server.run(server.amqp.close(), timeout_s=8))
         closing.start()
         for wire in wires:
             wire.until(Close)
@@ -379,7 +393,7 @@ def test_the_server_closes_in_time_though_closing_hangs(
         closing.join(10)
         assert not closing.is_alive()
         assert "6 links are given up that do not close" in caplog.text
-        assert door.call(lambda: len(asyncio.all_tasks())) == 1
+        assert server.call(lambda: len(asyncio.all_tasks())) == 1
         for wire in wires:
             wire.drop()
 
@@ -393,54 +407,54 @@ def tracebacks(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 
 @pytest.mark.parametrize("where", ["open", "on_flow"])
 def test_an_unexpected_error_closes_that_connection_and_no_other(
-    door: Door, fillers: Fillers, caplog: pytest.LogCaptureFixture, where: str
+    server: RunningServer, fillers: Fillers, caplog: pytest.LogCaptureFixture, where: str
 ) -> None:
-    with RawWire(door.port).open() as other, RawWire(door.port).open() as wire:
+    with RawWire(server.port).open() as other, RawWire(server.port).open() as wire:
         wire.send(receive("in", address=where))
         [close] = wire.until(Close)
         assert close.error is not None
         assert close.error.condition == "amqp:internal-error"
         wire.send(Close())
-        eventually(lambda: door.server.connections == 1, timeout_s=10)
+        eventually(lambda: server.amqp.connections == 1, timeout_s=10)
         [traceback] = tracebacks(caplog)
         assert where in str(traceback.exc_info)
         other.send(receive("in"), flow(0, 1))
         other.until(Transfer)
-    nothing_is_left(door, fillers)
+    nothing_is_left(server, fillers)
 
 
 def test_an_unexpected_error_while_closing_closes_the_connection_too(
-    door: Door, fillers: Fillers, caplog: pytest.LogCaptureFixture
+    server: RunningServer, fillers: Fillers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with RawWire(door.port).open() as wire:
-        hold(door, fillers)
+    with RawWire(server.port).open() as wire:
+        hold(server, fillers)
         wire.send(receive("in", address="close"), Detach(0, True))
-        let_open(door, fillers)
+        let_open(server, fillers)
         [close] = wire.until(Close)
         assert close.error is not None
         assert close.error.condition == "amqp:internal-error"
         assert wire.all(Detach), "the detach is answered first"
     assert len(tracebacks(caplog)) == 1
-    nothing_is_left(door, fillers)
+    nothing_is_left(server, fillers)
 
 
 def test_a_failure_of_kafka_while_closing_leaves_the_connection_open(
-    door: Door, fillers: Fillers, caplog: pytest.LogCaptureFixture
+    server: RunningServer, fillers: Fillers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with RawWire(door.port).open() as wire:
+    with RawWire(server.port).open() as wire:
         wire.send(receive("in", address="unlucky"), Detach(0, True))
         wire.until(Detach)
         wire.send(receive("other"))
         wire.until(Attach, 2)
     assert "link in was not closed in good order: Kafka does not answer" in caplog.text
     assert tracebacks(caplog) == []
-    nothing_is_left(door, fillers)
+    nothing_is_left(server, fillers)
 
 
 def test_an_unexpected_error_while_an_address_is_looked_up_holds_no_message_for_ever(
-    door: Door, fillers: Fillers, caplog: pytest.LogCaptureFixture
+    server: RunningServer, fillers: Fillers, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with RawWire(door.port).open() as wire:
+    with RawWire(server.port).open() as wire:
         wire.send(send("relay", 0, None))
         wire.until(Flow)
         for number in range(3):
@@ -449,17 +463,19 @@ def test_an_unexpected_error_while_an_address_is_looked_up_holds_no_message_for_
         assert close.error is not None
         assert close.error.condition == "amqp:internal-error"
     assert len(tracebacks(caplog)) == 1
-    eventually(lambda: door.server.connections == 0, timeout_s=10)
-    assert door.server._unsettled_bytes == 0
-    nothing_is_left(door, fillers)
+    eventually(lambda: server.amqp.connections == 0, timeout_s=10)
+    assert server.amqp._unsettled_bytes == 0
+    nothing_is_left(server, fillers)
 
 
-def test_a_fault_of_the_client_s_does_not_end_its_subscription(door: Door, fillers: Fillers) -> None:
-    with RawWire(door.port).open() as wire:
+def test_a_fault_of_the_client_s_does_not_end_its_subscription(
+    server: RunningServer, fillers: Fillers
+) -> None:
+    with RawWire(server.port).open() as wire:
         wire.send(receive("in"))
         wire.until(Attach)
         wire.send(flow(0, None))
         wire.until(Detach)
         eventually(lambda: fillers.closed == [True], timeout_s=10)
         wire.send(Detach(0))
-        nothing_is_left(door, fillers)
+        nothing_is_left(server, fillers)

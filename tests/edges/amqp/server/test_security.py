@@ -4,7 +4,7 @@ import ssl
 from pathlib import Path
 
 import pytest
-from tests.support.amqp.server import Door
+from tests.support.amqp.server import RunningServer
 from tests.support.amqp.wire import Wire, message
 from tests.support.certificates import make_certificates
 from tests.support.polling import eventually
@@ -47,8 +47,8 @@ def client_context(tls: Path, *, certificate: bool = False) -> ssl.SSLContext:
 
 def test_a_password_never_crosses_the_network_unencrypted(users: Users) -> None:
     with (
-        Door(users=users, users_file="x") as door,
-        Wire(door.port, SaslClient("a", "b", mechanisms=["PLAIN"])) as wire,
+        RunningServer(users=users, users_file="x") as server,
+        Wire(server.port, SaslClient("a", "b", mechanisms=["PLAIN"])) as wire,
     ):
         closed = wire.until(Closed)
         assert closed.error is not None
@@ -57,37 +57,49 @@ def test_a_password_never_crosses_the_network_unencrypted(users: Users) -> None:
 
 def test_a_password_may_cross_it_where_that_is_allowed(users: Users) -> None:
     client = SaslClient("alice", "secret", mechanisms=["PLAIN"])
-    with Door(users=users, users_file="x", plain_without_tls=True) as door, Wire(door.port, client) as wire:
+    with (
+        RunningServer(users=users, users_file="x", plain_without_tls=True) as server,
+        Wire(server.port, client) as wire,
+    ):
         wire.open()
 
 
 def test_scram_needs_no_encryption(users: Users) -> None:
-    with Door(users=users, users_file="x") as door, Wire(door.port, SaslClient("alice", "secret")) as wire:
+    with (
+        RunningServer(users=users, users_file="x") as server,
+        Wire(server.port, SaslClient("alice", "secret")) as wire,
+    ):
         wire.open()
         assert wire.engine.sasl is not None
         assert wire.engine.sasl.identity == ("alice", "SCRAM-SHA-512")
 
 
 def test_a_wrong_password_is_turned_away(users: Users) -> None:
-    with Door(users=users, users_file="x") as door, Wire(door.port, SaslClient("alice", "wrong")) as wire:
+    with (
+        RunningServer(users=users, users_file="x") as server,
+        Wire(server.port, SaslClient("alice", "wrong")) as wire,
+    ):
         assert wire.until(Closed).error is not None
         assert wire.engine.remote_open is None
 
 
 def test_nobody_comes_in_without_a_name_where_users_have_them(users: Users) -> None:
-    with Door(users=users, users_file="x") as door, Wire(door.port, SaslClient()) as wire:
+    with RunningServer(users=users, users_file="x") as server, Wire(server.port, SaslClient()) as wire:
         wire.until(Closed)
         assert wire.engine.remote_open is None
 
 
 def test_nobody_comes_in_without_a_name_from_elsewhere() -> None:
-    with Door(host="0.0.0.0") as door, Wire(door.port, SaslClient()) as wire:
+    with RunningServer(host="0.0.0.0") as server, Wire(server.port, SaslClient()) as wire:
         wire.until(Closed)
         assert wire.engine.remote_open is None
 
 
 def test_a_user_sends_only_where_it_may(users: Users) -> None:
-    with Door(users=users, users_file="x") as door, Wire(door.port, SaslClient("alice", "secret")) as wire:
+    with (
+        RunningServer(users=users, users_file="x") as server,
+        Wire(server.port, SaslClient("alice", "secret")) as wire,
+    ):
         wire.open()
         wire.sender("orders.eu")
         link = wire.engine.begin().sender("other")
@@ -97,18 +109,21 @@ def test_a_user_sends_only_where_it_may(users: Users) -> None:
 
 
 def test_to_does_not_get_round_permissions(users: Users) -> None:
-    with Door(users=users, users_file="x") as door, Wire(door.port, SaslClient("alice", "secret")) as wire:
+    with (
+        RunningServer(users=users, users_file="x") as server,
+        Wire(server.port, SaslClient("alice", "secret")) as wire,
+    ):
         link = wire.open().sender("orders.eu")
         state = wire.outcome(link.send(b"1", message("x", to="payroll")))
         assert isinstance(state, Rejected)
         assert state.error is not None
         assert state.error.condition == "amqp:unauthorized-access"
-        assert door.memory.entries == []
+        assert server.memory.entries == []
 
 
 def test_a_user_receives_only_where_it_may(users: Users) -> None:
-    door = Door(users=users, users_file="x", outgoing_links=object())
-    with door, Wire(door.port, SaslClient("alice", "secret")) as wire:
+    server = RunningServer(users=users, users_file="x", outgoing_links=object())
+    with server, Wire(server.port, SaslClient("alice", "secret")) as wire:
         link = wire.open().engine.begin().receiver("in")
         link.attach(source=Source("orders/group.id/g"), target=Target())
         error = wire.until(LinkDetached).error
@@ -118,18 +133,18 @@ def test_a_user_receives_only_where_it_may(users: Users) -> None:
 
 def test_tls_carries_passwords(users: Users, tls: Path) -> None:
     client = SaslClient("alice", "secret", mechanisms=["PLAIN"])
-    door = Door(users=users, users_file="x", amqps=encrypted(tls))
-    with door, Wire(door.server.ports[1], client, tls=client_context(tls)) as wire:
+    server = RunningServer(users=users, users_file="x", amqps=encrypted(tls))
+    with server, Wire(server.amqp.ports[1], client, tls=client_context(tls)) as wire:
         wire.open()
 
 
 def test_a_certificate_stands_for_its_user(users: Users, tls: Path) -> None:
-    with Door(users=users, users_file="x", amqps=encrypted(tls)) as door:
+    with RunningServer(users=users, users_file="x", amqps=encrypted(tls)) as server:
         context = client_context(tls, certificate=True)
-        with Wire(door.server.ports[1], SaslClient(external=True), tls=context) as wire:
+        with Wire(server.amqp.ports[1], SaslClient(external=True), tls=context) as wire:
             link = wire.open().sender("anything")
             wire.outcome(link.send(b"1", message("x")))
-        assert len(door.memory.entries) == 1
+        assert len(server.memory.entries) == 1
 
 
 def test_old_tls_is_refused(tls: Path) -> None:
@@ -143,22 +158,22 @@ def test_files_that_are_no_certificates_are_a_clear_error(tmp_path: Path) -> Non
 
 
 def test_who_does_not_say_who_he_is_in_time_is_cut_off() -> None:
-    with Door(login_timeout_s=0.2) as door, Wire(door.port) as wire:
+    with RunningServer(login_timeout_s=0.2) as server, Wire(server.port) as wire:
         eventually(lambda: wire.pump() or wire.lost, timeout_s=5)
 
 
 def test_connections_beyond_the_limit_are_cut_off() -> None:
-    with Door(max_connections=1) as door, Wire(door.port) as first:
+    with RunningServer(max_connections=1) as server, Wire(server.port) as first:
         first.open()
-        with Wire(door.port) as second:
+        with Wire(server.port) as second:
             eventually(lambda: second.lost or second.pump(), timeout_s=5)
-        assert door.server.stats.turned_away == 1
+        assert server.amqp.stats.turned_away == 1
         wire = first.sender("orders")
         first.outcome(wire.send(b"1", message("x")))
 
 
 def test_sessions_beyond_the_limit_close_the_connection() -> None:
-    with Door(max_sessions=1) as door, Wire(door.port) as wire:
+    with RunningServer(max_sessions=1) as server, Wire(server.port) as wire:
         wire.open()
         wire.engine._remote_channel_max = 9  # as a client that does not listen
         wire.engine.begin()

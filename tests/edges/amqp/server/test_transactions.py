@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.support.amqp.server import Door
+from tests.support.amqp.server import RunningServer
 from tests.support.amqp.wire import Wire, message
 from tests.support.journals import refusing
 from tests.support.polling import eventually
@@ -25,14 +25,14 @@ from isthmus.journal.layout import Entry, Op
 
 
 @pytest.fixture
-def door() -> Iterator[Door]:
-    with Door() as door:
-        yield door
+def server() -> Iterator[RunningServer]:
+    with RunningServer() as server:
+        yield server
 
 
 @pytest.fixture
-def wire(door: Door) -> Iterator[Wire]:
-    with Wire(door.port) as wire:
+def wire(server: RunningServer) -> Iterator[Wire]:
+    with Wire(server.port) as wire:
         yield wire.open()
 
 
@@ -49,12 +49,14 @@ def discharging(coordinator: Sender, id: bytes) -> Delivery:
     return coordinator.send(b"word", word)
 
 
-def send_and_commit(door: Door, wire: Wire, coordinator: Sender, id: bytes, *, writes: int) -> Delivery:
+def send_and_commit(
+    server: RunningServer, wire: Wire, coordinator: Sender, id: bytes, *, writes: int
+) -> Delivery:
     """Have a send and the commit behind it wait for the journal, which is held. Returns the discharge."""
     wire.sender("orders").send(b"1", message("a"), state=TransactionalState(id))
     discharge = discharging(coordinator, id)
     wire.pump()
-    eventually(lambda: door.memory.waiting == writes, timeout_s=5)
+    eventually(lambda: server.memory.waiting == writes, timeout_s=5)
     return discharge
 
 
@@ -68,16 +70,16 @@ def bodies(entries: list[Entry]) -> list[bytes]:
     return [entry.message.body.slice(entry.message.value) or b"" for entry in entries]
 
 
-def held_bytes(door: Door) -> int:
-    return door.call(lambda: door.server._unsettled_bytes)
+def held_bytes(server: RunningServer) -> int:
+    return server.call(lambda: server.amqp._unsettled_bytes)
 
 
-def spill_everything(door: Door) -> None:
+def spill_everything(server: RunningServer) -> None:
     """Leave no transaction room to be held in."""
-    door.memory.batch_bytes = 0
+    server.memory.batch_bytes = 0
 
 
-def test_what_is_sent_in_a_transaction_is_one_write_at_its_commit(door: Door, wire: Wire) -> None:
+def test_what_is_sent_in_a_transaction_is_one_write_at_its_commit(server: RunningServer, wire: Wire) -> None:
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
@@ -85,15 +87,17 @@ def test_what_is_sent_in_a_transaction_is_one_write_at_its_commit(door: Door, wi
     assert state == TransactionalState(id, ACCEPTED)
     for tag in (b"2", b"3"):
         wire.outcome(link.send(tag, message(f"b{tag[0]}"), state=TransactionalState(id)))
-    assert door.memory.writes == []
+    assert server.memory.writes == []
     assert wire.discharge(coordinator, id) == Accepted()
-    [together] = door.memory.writes
+    [together] = server.memory.writes
     assert [(entry.op, entry.transaction) for entry in together] == [(Op.ADD, None)] * 3
     assert bodies(together) == [b"a", b"b50", b"b51"]
-    assert held_bytes(door) == 0
+    assert held_bytes(server) == 0
 
 
-def test_a_transaction_has_its_place_among_the_other_messages_of_its_session(door: Door, wire: Wire) -> None:
+def test_a_transaction_has_its_place_among_the_other_messages_of_its_session(
+    server: RunningServer, wire: Wire
+) -> None:
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
@@ -101,92 +105,96 @@ def test_a_transaction_has_its_place_among_the_other_messages_of_its_session(doo
     link.send(b"2", message("before"))
     discharging(coordinator, id)
     wire.outcome(link.send(b"3", message("behind")))
-    assert door.memory.bodies == [b"before", b"in it", b"behind"]
-    assert len({entry.message.session for entry in door.memory.entries}) == 1
+    assert server.memory.bodies == [b"before", b"in it", b"behind"]
+    assert len({entry.message.session for entry in server.memory.entries}) == 1
 
 
-def test_commit_waits_for_the_journal(door: Door, wire: Wire) -> None:
+def test_commit_waits_for_the_journal(server: RunningServer, wire: Wire) -> None:
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
-    door.memory.held = True
+    server.memory.held = True
     wire.outcome(link.send(b"1", message("a"), state=TransactionalState(id)))
     discharge = discharging(coordinator, id)
     wire.pump()
-    eventually(lambda: door.memory.waiting == 1, timeout_s=5)
+    eventually(lambda: server.memory.waiting == 1, timeout_s=5)
     assert not discharge.settled
-    door.release()
+    server.release()
     assert wire.outcome(discharge) == Accepted()
-    assert door.memory.operations == ["ADD"]
+    assert server.memory.operations == ["ADD"]
 
 
-def test_the_commit_of_a_larger_one_waits_for_the_journal(door: Door, wire: Wire) -> None:
-    spill_everything(door)
+def test_the_commit_of_a_larger_one_waits_for_the_journal(server: RunningServer, wire: Wire) -> None:
+    spill_everything(server)
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
-    door.memory.held = True
-    discharge = send_and_commit(door, wire, coordinator, id, writes=2)
+    server.memory.held = True
+    discharge = send_and_commit(server, wire, coordinator, id, writes=2)
     assert not discharge.settled
-    door.release()
+    server.release()
     assert wire.outcome(discharge) == Accepted()
-    assert door.memory.operations == ["ADD_TX", "COMMIT"]
+    assert server.memory.operations == ["ADD_TX", "COMMIT"]
 
 
-def test_what_does_not_fit_into_a_batch_goes_to_the_ledger_in_order(door: Door, wire: Wire) -> None:
-    door.memory.batch_bytes = 2_000
+def test_what_does_not_fit_into_a_batch_goes_to_the_ledger_in_order(
+    server: RunningServer, wire: Wire
+) -> None:
+    server.memory.batch_bytes = 2_000
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
     sent = [link.send(bytes([n]), message(f"{n}" * 400), state=TransactionalState(id)) for n in range(7)]
     assert {wire.outcome(delivery) for delivery in sent} == {TransactionalState(id, ACCEPTED)}
-    assert door.memory.operations == ["ADD_TX"] * 7
+    assert server.memory.operations == ["ADD_TX"] * 7
     assert wire.discharge(coordinator, id) == Accepted()
-    assert [entry.sequence for entry in door.memory.entries] == [0, 1, 2, 3, 4, 5, 6, 7]
-    assert [body[:1] for body in door.memory.bodies] == [b"%d" % n for n in range(7)] + [b""]
-    assert {entry.transaction for entry in door.memory.entries} == {id.hex()}
-    assert door.memory.operations[-1] == "COMMIT"
-    assert held_bytes(door) == 0
+    assert [entry.sequence for entry in server.memory.entries] == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert [body[:1] for body in server.memory.bodies] == [b"%d" % n for n in range(7)] + [b""]
+    assert {entry.transaction for entry in server.memory.entries} == {id.hex()}
+    assert server.memory.operations[-1] == "COMMIT"
+    assert held_bytes(server) == 0
 
 
 def test_a_transaction_behind_a_larger_one_of_its_session_does_not_overtake_it(
-    door: Door, wire: Wire
+    server: RunningServer, wire: Wire
 ) -> None:
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     first, early = wire.declare(coordinator), wire.declare(coordinator)
     wire.outcome(link.send(b"1", message("early"), state=TransactionalState(early)))
-    door.memory.batch_bytes = 0  # of which those know that are declared from now on
+    server.memory.batch_bytes = 0  # of which those know that are declared from now on
     large = wire.declare(coordinator)
     wire.outcome(link.send(b"2", message("large"), state=TransactionalState(large)))
-    door.memory.batch_bytes = 1_000_000
+    server.memory.batch_bytes = 1_000_000
     assert wire.discharge(coordinator, first) == Accepted()
     assert wire.discharge(coordinator, large) == Accepted()
     assert wire.discharge(coordinator, early) == Accepted()
     late = wire.declare(coordinator)
     wire.outcome(link.send(b"3", message("late"), state=TransactionalState(late)))
     assert wire.discharge(coordinator, late) == Accepted()
-    ended = [entry.transaction for entry in door.memory.entries if entry.op is Op.COMMIT]
+    ended = [entry.transaction for entry in server.memory.entries if entry.op is Op.COMMIT]
     assert ended == [large.hex(), early.hex(), late.hex()]
-    assert Op.ADD not in door.memory.operations
+    assert Op.ADD not in server.memory.operations
 
 
-def test_a_larger_one_that_is_rolled_back_leaves_those_behind_it_as_they_are(door: Door, wire: Wire) -> None:
+def test_a_larger_one_that_is_rolled_back_leaves_those_behind_it_as_they_are(
+    server: RunningServer, wire: Wire
+) -> None:
     link = wire.sender("orders")
     coordinator = wire.coordinator()
-    door.memory.batch_bytes = 0
+    server.memory.batch_bytes = 0
     large = wire.declare(coordinator)
     wire.outcome(link.send(b"1", message("large"), state=TransactionalState(large)))
     assert wire.discharge(coordinator, large, fail=True) == Accepted()
-    door.memory.batch_bytes = 1_000_000
+    server.memory.batch_bytes = 1_000_000
     small = wire.declare(coordinator)
     wire.outcome(link.send(b"2", message("small"), state=TransactionalState(small)))
     assert wire.discharge(coordinator, small) == Accepted()
-    assert door.memory.operations == ["ADD_TX", "ROLLBACK", "ADD"]
+    assert server.memory.operations == ["ADD_TX", "ROLLBACK", "ADD"]
 
 
 @pytest.mark.parametrize("limit", ["max_unsettled_bytes", "max_total_unsettled_bytes"])
 def test_transactions_for_which_there_is_no_memory_go_to_the_ledger_and_can_still_commit(limit: str) -> None:
-    with Door(**{limit: 30_000}) as door, Wire(door.port) as wire:
+    with RunningServer(**{limit: 30_000}) as server, Wire(server.port) as wire:
         link = wire.open().sender("orders")
         coordinator = wire.coordinator()
         ids = [wire.declare(coordinator) for _ in range(30)]
@@ -194,27 +202,27 @@ def test_transactions_for_which_there_is_no_memory_go_to_the_ledger_and_can_stil
             wire.outcome(link.send(bytes([number]), message("x" * 1_500), state=TransactionalState(id)))
         for id in ids:
             assert wire.discharge(coordinator, id) == Accepted()
-        assert "ADD_TX" in door.memory.operations
-        adds = sum(op in ("ADD", "ADD_TX") for op in door.memory.operations)
-        commits = door.memory.operations.count("COMMIT")
+        assert "ADD_TX" in server.memory.operations
+        adds = sum(op in ("ADD", "ADD_TX") for op in server.memory.operations)
+        commits = server.memory.operations.count("COMMIT")
         assert adds == 30
-        assert commits == door.memory.operations.count("ADD_TX")
-        assert held_bytes(door) == 0
+        assert commits == server.memory.operations.count("ADD_TX")
+        assert held_bytes(server) == 0
 
 
-def test_a_transaction_without_sends_writes_nothing(door: Door, wire: Wire) -> None:
+def test_a_transaction_without_sends_writes_nothing(server: RunningServer, wire: Wire) -> None:
     coordinator = wire.coordinator()
     assert wire.discharge(coordinator, wire.declare(coordinator)) == Accepted()
     assert wire.discharge(coordinator, wire.declare(coordinator), fail=True) == Accepted()
-    assert door.memory.writes == []
+    assert server.memory.writes == []
 
 
 @pytest.mark.parametrize("spilled", [False, True])
 def test_a_message_that_is_not_taken_turns_commit_into_rollback(
-    door: Door, wire: Wire, spilled: bool
+    server: RunningServer, wire: Wire, spilled: bool
 ) -> None:
     if spilled:
-        spill_everything(door)
+        spill_everything(server)
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
@@ -222,11 +230,11 @@ def test_a_message_that_is_not_taken_turns_commit_into_rollback(
     refused = link.send(b"2", message("b", to="no-where"), state=TransactionalState(id))
     assert condition(wire.outcome(refused)) == "amqp:not-found"
     assert condition(wire.discharge(coordinator, id)) == "amqp:transaction:rollback"
-    assert door.memory.operations == (["ADD_TX", "ROLLBACK"] if spilled else [])
-    assert held_bytes(door) == 0
+    assert server.memory.operations == (["ADD_TX", "ROLLBACK"] if spilled else [])
+    assert held_bytes(server) == 0
 
 
-def test_two_transactions_do_not_disturb_each_other(door: Door, wire: Wire) -> None:
+def test_two_transactions_do_not_disturb_each_other(server: RunningServer, wire: Wire) -> None:
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     first, second = wire.declare(coordinator), wire.declare(coordinator)
@@ -234,11 +242,11 @@ def test_two_transactions_do_not_disturb_each_other(door: Door, wire: Wire) -> N
         link.send(bytes([number]), message(f"{number}"), state=TransactionalState(id))
     assert wire.discharge(coordinator, first, fail=True) == Accepted()
     assert wire.discharge(coordinator, second) == Accepted()
-    assert [bodies(together) for together in door.memory.writes] == [[b"1", b"3"]]
+    assert [bodies(together) for together in server.memory.writes] == [[b"1", b"3"]]
 
 
-def test_two_larger_transactions_do_not_disturb_each_other(door: Door, wire: Wire) -> None:
-    spill_everything(door)
+def test_two_larger_transactions_do_not_disturb_each_other(server: RunningServer, wire: Wire) -> None:
+    spill_everything(server)
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     first, second = wire.declare(coordinator), wire.declare(coordinator)
@@ -246,29 +254,29 @@ def test_two_larger_transactions_do_not_disturb_each_other(door: Door, wire: Wir
         link.send(bytes([number]), message("x"), state=TransactionalState(id))
     assert wire.discharge(coordinator, first, fail=True) == Accepted()
     assert wire.discharge(coordinator, second) == Accepted()
-    assert [(entry.op, entry.sequence) for entry in door.memory.entries[3:]] == [
+    assert [(entry.op, entry.sequence) for entry in server.memory.entries[3:]] == [
         ("ROLLBACK", 2),
         ("COMMIT", 1),
     ]
 
 
-def test_an_unknown_transaction_is_refused(door: Door, wire: Wire) -> None:
+def test_an_unknown_transaction_is_refused(server: RunningServer, wire: Wire) -> None:
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     assert condition(wire.discharge(coordinator, b"nothing")) == "amqp:transaction:unknown-id"
     sent = link.send(b"1", message("a"), state=TransactionalState(b"nothing"))
     assert condition(wire.outcome(sent)) == "amqp:transaction:unknown-id"
-    assert door.memory.entries == []
+    assert server.memory.entries == []
 
 
-def test_a_transaction_ends_once(door: Door, wire: Wire) -> None:
+def test_a_transaction_ends_once(server: RunningServer, wire: Wire) -> None:
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
     link.send(b"1", message("a"), state=TransactionalState(id))
     assert wire.discharge(coordinator, id) == Accepted()
     assert condition(wire.discharge(coordinator, id)) == "amqp:transaction:unknown-id"
-    assert door.memory.operations == ["ADD"]
+    assert server.memory.operations == ["ADD"]
 
 
 def test_the_coordinator_takes_nothing_else(wire: Wire) -> None:
@@ -278,40 +286,42 @@ def test_the_coordinator_takes_nothing_else(wire: Wire) -> None:
     assert condition(wire.outcome(coordinator.send(b"t", b"\xff"))) == "amqp:decode-error"
 
 
-def test_what_the_journal_refuses_fails_the_transaction(door: Door, wire: Wire) -> None:
-    spill_everything(door)
+def test_what_the_journal_refuses_fails_the_transaction(server: RunningServer, wire: Wire) -> None:
+    spill_everything(server)
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
-    door.memory.refuse = refusing(GIVEN_UP)
+    server.memory.refuse = refusing(GIVEN_UP)
     assert isinstance(wire.outcome(link.send(b"1", message("a"), state=TransactionalState(id))), Rejected)
-    door.memory.refuse = refusing(None)
+    server.memory.refuse = refusing(None)
     assert condition(wire.discharge(coordinator, id)) == "amqp:transaction:rollback"
-    assert door.memory.operations == ["ROLLBACK"]
+    assert server.memory.operations == ["ROLLBACK"]
 
 
-def test_a_commit_that_the_journal_refuses_is_a_rollback(door: Door, wire: Wire) -> None:
+def test_a_commit_that_the_journal_refuses_is_a_rollback(server: RunningServer, wire: Wire) -> None:
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
     wire.outcome(link.send(b"1", message("a"), state=TransactionalState(id)))
-    door.memory.refuse = refusing(TOO_LARGE)
+    server.memory.refuse = refusing(TOO_LARGE)
     assert condition(wire.discharge(coordinator, id)) == "amqp:transaction:rollback"
-    assert door.memory.writes == []
-    assert held_bytes(door) == 0
+    assert server.memory.writes == []
+    assert held_bytes(server) == 0
 
 
-def test_a_commit_behind_a_send_that_the_journal_refuses_is_taken_back(door: Door, wire: Wire) -> None:
-    spill_everything(door)
+def test_a_commit_behind_a_send_that_the_journal_refuses_is_taken_back(
+    server: RunningServer, wire: Wire
+) -> None:
+    spill_everything(server)
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
-    door.memory.held = True
-    door.memory.refuse = refusing(TOO_LARGE, Op.ADD_TX)
-    discharge = send_and_commit(door, wire, coordinator, id, writes=2)
-    door.release()
+    server.memory.held = True
+    server.memory.refuse = refusing(TOO_LARGE, Op.ADD_TX)
+    discharge = send_and_commit(server, wire, coordinator, id, writes=2)
+    server.release()
     assert condition(wire.outcome(discharge)) == "amqp:transaction:rollback"
-    eventually(lambda: len(door.memory.entries) == 2, timeout_s=5)
-    assert [(entry.op, entry.sequence) for entry in door.memory.entries] == [("COMMIT", 1), ("ROLLBACK", 1)]
+    eventually(lambda: len(server.memory.entries) == 2, timeout_s=5)
+    assert [(entry.op, entry.sequence) for entry in server.memory.entries] == [("COMMIT", 1), ("ROLLBACK", 1)]
 
 
 def detached_in_doubt(wire: Wire, coordinator: Sender, discharge: Delivery) -> None:
@@ -322,63 +332,67 @@ def detached_in_doubt(wire: Wire, coordinator: Sender, discharge: Delivery) -> N
     assert not discharge.settled  # a client would take a rejection for a rollback
 
 
-def test_a_commit_that_kafka_refuses_is_rolled_back_and_not_in_doubt(door: Door, wire: Wire) -> None:
+def test_a_commit_that_kafka_refuses_is_rolled_back_and_not_in_doubt(
+    server: RunningServer, wire: Wire
+) -> None:
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
-    door.memory.held = True
-    door.memory.refuse = refusing(NOT_ALLOWED)
-    discharge = send_and_commit(door, wire, coordinator, id, writes=1)
-    door.release()
+    server.memory.held = True
+    server.memory.refuse = refusing(NOT_ALLOWED)
+    discharge = send_and_commit(server, wire, coordinator, id, writes=1)
+    server.release()
     assert condition(wire.outcome(discharge)) == "amqp:transaction:rollback"
 
 
 @pytest.mark.parametrize("refused", [Op.ADD_TX, Op.COMMIT])
 def test_a_larger_commit_that_kafka_refuses_is_rolled_back_and_not_in_doubt(
-    door: Door, wire: Wire, refused: Op
+    server: RunningServer, wire: Wire, refused: Op
 ) -> None:
-    spill_everything(door)
+    spill_everything(server)
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
-    door.memory.held = True
-    door.memory.refuse = refusing(NOT_ALLOWED, refused)
-    discharge = send_and_commit(door, wire, coordinator, id, writes=2)
-    door.release()
+    server.memory.held = True
+    server.memory.refuse = refusing(NOT_ALLOWED, refused)
+    discharge = send_and_commit(server, wire, coordinator, id, writes=2)
+    server.release()
     assert condition(wire.outcome(discharge)) == "amqp:transaction:rollback"
 
 
-def test_a_commit_whose_batch_kafka_may_have_is_in_doubt(door: Door, wire: Wire) -> None:
+def test_a_commit_whose_batch_kafka_may_have_is_in_doubt(server: RunningServer, wire: Wire) -> None:
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
-    door.memory.held = True
-    door.memory.refuse = refusing(GIVEN_UP)
-    discharge = send_and_commit(door, wire, coordinator, id, writes=1)
-    door.release()
+    server.memory.held = True
+    server.memory.refuse = refusing(GIVEN_UP)
+    discharge = send_and_commit(server, wire, coordinator, id, writes=1)
+    server.release()
     detached_in_doubt(wire, coordinator, discharge)
-    assert door.memory.writes == []
-    assert held_bytes(door) == 0
+    assert server.memory.writes == []
+    assert held_bytes(server) == 0
 
 
 @pytest.mark.parametrize("lost", [Op.ADD_TX, Op.COMMIT])
-def test_a_larger_commit_of_which_kafka_may_have_all_is_in_doubt(door: Door, wire: Wire, lost: Op) -> None:
-    spill_everything(door)
+def test_a_larger_commit_of_which_kafka_may_have_all_is_in_doubt(
+    server: RunningServer, wire: Wire, lost: Op
+) -> None:
+    spill_everything(server)
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
-    door.memory.held = True
-    door.memory.refuse = refusing(GIVEN_UP, lost)
-    discharge = send_and_commit(door, wire, coordinator, id, writes=2)
-    door.release()
+    server.memory.held = True
+    server.memory.refuse = refusing(GIVEN_UP, lost)
+    discharge = send_and_commit(server, wire, coordinator, id, writes=2)
+    server.release()
     detached_in_doubt(wire, coordinator, discharge)
-    eventually(lambda: len(door.memory.entries) == 2, timeout_s=5)
-    assert (door.memory.entries[1].op, door.memory.entries[1].transaction) == ("ROLLBACK", id.hex())
+    eventually(lambda: len(server.memory.entries) == 2, timeout_s=5)
+    assert (server.memory.entries[1].op, server.memory.entries[1].transaction) == ("ROLLBACK", id.hex())
 
 
 @pytest.mark.parametrize("spilled", [False, True])
 @pytest.mark.parametrize("to", ["somewhere", "no-where"])
 def test_commit_waits_for_a_send_whose_address_is_asked_for(
-    door: Door, wire: Wire, to: str, spilled: bool
+    server: RunningServer, wire: Wire, to: str, spilled: bool
 ) -> None:
     if spilled:
-        spill_everything(door)
+        spill_everything(server)
     link = wire.sender("")
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
@@ -387,22 +401,22 @@ def test_commit_waits_for_a_send_whose_address_is_asked_for(
     outcome = wire.discharge(coordinator, id)
     if to == "somewhere":
         assert outcome == Accepted()
-        assert door.memory.operations == (["ADD_TX", "ADD_TX", "COMMIT"] if spilled else ["ADD", "ADD"])
+        assert server.memory.operations == (["ADD_TX", "ADD_TX", "COMMIT"] if spilled else ["ADD", "ADD"])
     else:
         assert condition(outcome) == "amqp:transaction:rollback"
-        assert door.memory.operations == []
+        assert server.memory.operations == []
 
 
 @pytest.mark.parametrize("spilled", [False, True])
 @pytest.mark.parametrize("how", ["detach", "end", "close", "drop"])
-def test_what_is_left_open_is_rolled_back(door: Door, wire: Wire, how: str, spilled: bool) -> None:
+def test_what_is_left_open_is_rolled_back(server: RunningServer, wire: Wire, how: str, spilled: bool) -> None:
     if spilled:
-        spill_everything(door)
+        spill_everything(server)
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
     wire.outcome(link.send(b"1", message("a"), state=TransactionalState(id)))
-    assert (held_bytes(door) > 0) is not spilled
+    assert (held_bytes(server) > 0) is not spilled
     if how == "detach":
         coordinator.detach()
     elif how == "end":
@@ -414,16 +428,16 @@ def test_what_is_left_open_is_rolled_back(door: Door, wire: Wire, how: str, spil
     if how != "drop":
         wire.pump()
     if spilled:
-        eventually(lambda: door.memory.operations == ["ADD_TX", "ROLLBACK"], timeout_s=10)
+        eventually(lambda: server.memory.operations == ["ADD_TX", "ROLLBACK"], timeout_s=10)
     else:
-        eventually(lambda: held_bytes(door) == 0, timeout_s=10)
-        assert door.memory.writes == []
+        eventually(lambda: held_bytes(server) == 0, timeout_s=10)
+        assert server.memory.writes == []
 
 
 @pytest.mark.parametrize("spilled", [False, True])
-def test_a_transaction_may_span_sessions(door: Door, wire: Wire, spilled: bool) -> None:
+def test_a_transaction_may_span_sessions(server: RunningServer, wire: Wire, spilled: bool) -> None:
     if spilled:
-        spill_everything(door)
+        spill_everything(server)
     first, second = wire.sender("orders", "first"), wire.sender("orders", "second")
     assert first.session is not second.session
     coordinator = wire.coordinator()
@@ -431,5 +445,5 @@ def test_a_transaction_may_span_sessions(door: Door, wire: Wire, spilled: bool) 
     for link in (first, second):
         wire.outcome(link.send(b"1", message("a"), state=TransactionalState(id)))
     assert wire.discharge(coordinator, id) == Accepted()
-    assert len({entry.message.session for entry in door.memory.entries}) == 1
-    assert len(door.memory.writes) == (3 if spilled else 1)
+    assert len({entry.message.session for entry in server.memory.entries}) == 1
+    assert len(server.memory.writes) == (3 if spilled else 1)

@@ -1,4 +1,4 @@
-"""Qpid JMS receives through the front door, from a real Kafka."""
+"""Qpid JMS receives through the AMQP server, from a real Kafka."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from tests.support.amqp.kafka_server import KafkaDoor, answer, receiving_door
+from tests.support.amqp.kafka_server import ServerOnKafka, answer, receiving_server
 from tests.support.jms.qpid import QpidJms
 from tests.support.kafka.topics import new_topic, publish
 
@@ -15,17 +15,17 @@ WORDS = ["a", "b", "c"]
 
 
 @pytest.fixture(scope="module")
-def door(kafka_servers: str) -> Iterator[KafkaDoor]:
-    with receiving_door(kafka_servers, "jms") as door:
-        yield door
+def server(kafka_servers: str) -> Iterator[ServerOnKafka]:
+    with receiving_server(kafka_servers, "jms") as server:
+        yield server
 
 
 class Jms:
-    """Qpid JMS at the front door."""
+    """Qpid JMS at the AMQP server."""
 
-    def __init__(self, qpid: QpidJms, door: KafkaDoor) -> None:
+    def __init__(self, qpid: QpidJms, server: ServerOnKafka) -> None:
         self._qpid = qpid
-        self._url = door.url
+        self._url = server.url
 
     def run(
         self, what: str, address: str, count: int = 0, client_id: str = "", prefetch: int = 100
@@ -45,8 +45,8 @@ class Jms:
 
 
 @pytest.fixture(scope="module")
-def jms(qpid: QpidJms, door: KafkaDoor) -> Jms:
-    return Jms(qpid, door)
+def jms(qpid: QpidJms, server: ServerOnKafka) -> Jms:
+    return Jms(qpid, server)
 
 
 def line(program: subprocess.Popen[str]) -> str:
@@ -145,11 +145,11 @@ def test_a_shared_subscription_goes_on_where_others_left_off(jms: Jms, kafka_ser
 
 
 def test_a_temporary_queue_gets_what_is_sent_to_its_address(
-    jms: Jms, door: KafkaDoor, kafka_servers: str
+    jms: Jms, server: ServerOnKafka, kafka_servers: str
 ) -> None:
     with jms.started("temporary", "-") as program:
-        answer(kafka_servers, door.temporary_topic, "isthmus.temporary.other", "not for us")
-        answer(kafka_servers, door.temporary_topic, line(program), "answer")
+        answer(kafka_servers, server.temporary_topic, "isthmus.temporary.other", "not for us")
+        answer(kafka_servers, server.temporary_topic, line(program), "answer")
         assert line(program) == "answer"
         assert line(program) == "done"
 

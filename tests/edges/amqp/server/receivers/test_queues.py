@@ -12,7 +12,7 @@ from confluent_kafka import Producer  # noqa: E402
 from proton import Timeout  # noqa: E402
 from proton.reactor import AtMostOnce  # noqa: E402
 from proton.utils import BlockingConnection, LinkDetached  # noqa: E402
-from tests.support.amqp.kafka_server import answer, receiving_door  # noqa: E402
+from tests.support.amqp.kafka_server import answer, receiving_server  # noqa: E402
 from tests.support.amqp.proton_queue import Queue, take  # noqa: E402
 from tests.support.kafka.topics import new_topic, publish  # noqa: E402
 
@@ -25,14 +25,14 @@ LOCK_S = 5.0
 def test_what_is_read_at_most_once_never_comes_again(kafka_servers: str) -> None:
     topic = new_topic(kafka_servers)
     publish(kafka_servers, topic, ["a", "b", "c"])
-    with receiving_door(kafka_servers) as door:
-        first = BlockingConnection(door.url, timeout=60)
+    with receiving_server(kafka_servers) as server:
+        first = BlockingConnection(server.url, timeout=60)
         link = first.create_receiver(topic, credit=10, options=[Queue(), AtMostOnce()])
         message = link.receive(30)
         assert bytes(message.body) == b"a"
         first.close()
         publish(kafka_servers, topic, ["d"])
-        second = BlockingConnection(door.url, timeout=60)
+        second = BlockingConnection(server.url, timeout=60)
         assert take(second.create_receiver(topic, credit=10, options=Queue())) == "d"
         second.close()
 
@@ -46,18 +46,18 @@ def test_what_a_producer_rolled_back_is_not_in_a_queue(kafka_servers: str) -> No
     producer.flush(20)
     producer.abort_transaction(30)
     publish(kafka_servers, topic, ["kept"])
-    with receiving_door(kafka_servers) as door:
-        connection = BlockingConnection(door.url, timeout=60)
+    with receiving_server(kafka_servers) as server:
+        connection = BlockingConnection(server.url, timeout=60)
         assert take(connection.create_receiver(topic, credit=10, options=Queue())) == "kept"
         connection.close()
 
 
 def test_a_dynamic_source_is_a_temporary_queue_that_goes_with_its_link(kafka_servers: str) -> None:
-    with receiving_door(kafka_servers) as door:
-        one, other = BlockingConnection(door.url, timeout=60), BlockingConnection(door.url, timeout=60)
+    with receiving_server(kafka_servers) as server:
+        one, other = BlockingConnection(server.url, timeout=60), BlockingConnection(server.url, timeout=60)
         link = one.create_receiver(None, credit=10, dynamic=True)
         address = link.link.remote_source.address
-        answer(kafka_servers, door.temporary_topic, address, "for you")
+        answer(kafka_servers, server.temporary_topic, address, "for you")
         message = link.receive(30)
         assert message.body == "for you"
         link.accept()
@@ -79,8 +79,8 @@ def test_a_message_that_is_held_longer_than_kafka_s_lock_is_accepted_and_over(tm
         servers = kafka.bootstrap_servers
         topic = new_topic(servers)
         publish(servers, topic, ["a"])
-        with receiving_door(servers) as door, receiving_door(servers) as another:
-            connection = BlockingConnection(door.url, timeout=60)
+        with receiving_server(servers) as server, receiving_server(servers) as another:
+            connection = BlockingConnection(server.url, timeout=60)
             link = connection.create_receiver(topic, credit=1, options=Queue())
             message = link.receive(30)
             assert bytes(message.body) == b"a"
@@ -93,4 +93,4 @@ def test_a_message_that_is_held_longer_than_kafka_s_lock_is_accepted_and_over(tm
             assert take(waiting) == "b"
             connection.close()
             elsewhere.close()
-            assert door.outgoing_links.not_acknowledged == 0
+            assert server.outgoing_links.not_acknowledged == 0

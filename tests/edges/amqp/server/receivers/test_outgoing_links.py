@@ -10,7 +10,7 @@ import pytest
 proton = pytest.importorskip("proton", reason="python-qpid-proton is not installed")
 
 from proton.utils import BlockingConnection, LinkDetached  # noqa: E402
-from tests.support.amqp.server import Door  # noqa: E402
+from tests.support.amqp.server import RunningServer  # noqa: E402
 from tests.support.amqp.wire import Wire, message  # noqa: E402
 from tests.support.polling import eventually  # noqa: E402
 
@@ -98,13 +98,13 @@ def outgoing_links() -> AllNumbers:
 
 
 @pytest.fixture
-def door(outgoing_links: AllNumbers) -> Iterator[Door]:
-    with Door(outgoing_links=outgoing_links) as door:
-        yield door
+def server(outgoing_links: AllNumbers) -> Iterator[RunningServer]:
+    with RunningServer(outgoing_links=outgoing_links) as server:
+        yield server
 
 
-def test_messages_go_out_as_credit_allows(door: Door, outgoing_links: AllNumbers) -> None:
-    connection = BlockingConnection(door.url, timeout=60)
+def test_messages_go_out_as_credit_allows(server: RunningServer, outgoing_links: AllNumbers) -> None:
+    connection = BlockingConnection(server.url, timeout=60)
     receiver = connection.create_receiver("numbers", credit=2)
     bodies = []
     for _ in range(5):
@@ -118,25 +118,25 @@ def test_messages_go_out_as_credit_allows(door: Door, outgoing_links: AllNumbers
 
 
 def test_a_connection_s_close_is_answered_once_its_receivers_have_committed(
-    door: Door, outgoing_links: AllNumbers
+    server: RunningServer, outgoing_links: AllNumbers
 ) -> None:
-    with Wire(door.port).open() as wire:
+    with Wire(server.port).open() as wire:
         receiver = wire.engine.begin().receiver("in")
         receiver.attach(source=Source("numbers"), target=Target())
         wire.until(LinkAttached)
         outgoing_link = outgoing_links.made[0]
-        door.call(outgoing_link.may_close.clear)
+        server.call(outgoing_link.may_close.clear)
         wire.engine.close()
         for _ in range(5):
             wire.pump()
         assert not any(isinstance(event, Closed) for event in wire.events)
-        door.call(outgoing_link.may_close.set)
+        server.call(outgoing_link.may_close.set)
         wire.until(Closed)
         assert outgoing_link.closed == [True]
 
 
-def test_what_is_released_is_told(door: Door, outgoing_links: AllNumbers) -> None:
-    connection = BlockingConnection(door.url, timeout=60)
+def test_what_is_released_is_told(server: RunningServer, outgoing_links: AllNumbers) -> None:
+    connection = BlockingConnection(server.url, timeout=60)
     receiver = connection.create_receiver("numbers", credit=1)
     receiver.receive()
     receiver.release(delivered=False)
@@ -144,22 +144,22 @@ def test_what_is_released_is_told(door: Door, outgoing_links: AllNumbers) -> Non
     eventually(lambda: outgoing_links.made[0].said == [(b"0_0", Released())], timeout_s=5)
 
 
-def test_a_receiver_that_is_refused_learns_why(door: Door) -> None:
-    connection = BlockingConnection(door.url, timeout=60)
+def test_a_receiver_that_is_refused_learns_why(server: RunningServer) -> None:
+    connection = BlockingConnection(server.url, timeout=60)
     with pytest.raises(LinkDetached, match=r"Mandatory group\.id not specified"):
         connection.create_receiver("nothing")
     connection.close()
 
 
-def test_a_closed_link_closes_what_fills_it(door: Door, outgoing_links: AllNumbers) -> None:
-    connection = BlockingConnection(door.url, timeout=60)
+def test_a_closed_link_closes_what_fills_it(server: RunningServer, outgoing_links: AllNumbers) -> None:
+    connection = BlockingConnection(server.url, timeout=60)
     connection.create_receiver("numbers", credit=1).close()
     assert outgoing_links.made[0].closed == [False]
     connection.close()
 
 
-def test_drain_is_answered(door: Door) -> None:
-    with Wire(door.port) as wire:
+def test_drain_is_answered(server: RunningServer) -> None:
+    with Wire(server.port) as wire:
         link = wire.open().engine.begin().receiver("in")
         link.attach(source=Source("numbers"), target=None)
         link.grant(100)
@@ -170,9 +170,9 @@ def test_drain_is_answered(door: Door) -> None:
 
 @pytest.mark.parametrize(("fail", "outcome"), [(False, "commit"), (True, "rollback")])
 def test_acknowledgements_in_a_transaction_hear_of_its_outcome(
-    door: Door, outgoing_links: AllNumbers, fail: bool, outcome: str
+    server: RunningServer, outgoing_links: AllNumbers, fail: bool, outcome: str
 ) -> None:
-    with Wire(door.port) as wire:
+    with Wire(server.port) as wire:
         link = wire.open().engine.begin().receiver("in")
         link.attach(source=Source("numbers"), target=None)
         link.grant(1)
@@ -184,8 +184,10 @@ def test_acknowledgements_in_a_transaction_hear_of_its_outcome(
     assert outgoing_links.made[0].said[-1] == (b"", outcome)
 
 
-def test_a_commit_of_what_is_not_held_any_more_is_refused(door: Door, outgoing_links: AllNumbers) -> None:
-    with Wire(door.port) as wire:
+def test_a_commit_of_what_is_not_held_any_more_is_refused(
+    server: RunningServer, outgoing_links: AllNumbers
+) -> None:
+    with Wire(server.port) as wire:
         link = wire.open().engine.begin().receiver("in")
         link.attach(source=Source("numbers"), target=None)
         link.grant(1)
@@ -200,20 +202,22 @@ def test_a_commit_of_what_is_not_held_any_more_is_refused(door: Door, outgoing_l
     assert outcome.error is not None
     assert outcome.error.condition == "amqp:transaction:rollback"
     assert outgoing_links.made[0].said[-1] == (b"", "rollback")
-    assert door.memory.entries == []
+    assert server.memory.entries == []
 
 
-def test_a_temporary_node_lives_as_long_as_its_link(door: Door, outgoing_links: AllNumbers) -> None:
-    with Wire(door.port) as wire:
+def test_a_temporary_node_lives_as_long_as_its_link(
+    server: RunningServer, outgoing_links: AllNumbers
+) -> None:
+    with Wire(server.port) as wire:
         link = wire.open().sender(None, dynamic=True)
         assert link.target.address == "temporary-wire"  # type: ignore[attr-defined]
         wire.outcome(link.send(b"1", message("x")))
-        assert door.memory.entries[0].message.address == "temporary-wire"
+        assert server.memory.entries[0].message.address == "temporary-wire"
         link.detach()
         eventually(lambda: wire.pump() or outgoing_links.deleted == ["temporary-wire"], timeout_s=5)
 
 
-def test_a_temporary_node_goes_with_its_connection(door: Door, outgoing_links: AllNumbers) -> None:
-    with Wire(door.port) as wire:
+def test_a_temporary_node_goes_with_its_connection(server: RunningServer, outgoing_links: AllNumbers) -> None:
+    with Wire(server.port) as wire:
         wire.open().sender(None, dynamic=True)
     eventually(lambda: outgoing_links.deleted == ["temporary-wire"], timeout_s=5)
