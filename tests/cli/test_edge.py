@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.commands import Running
+from tests.support.names import unique
 from tests.support.polling import eventually
 
 import nats
@@ -117,7 +118,7 @@ def test_a_nats_that_refuses_the_bridge_ends_it_with_3_and_says_why(edge: Start,
 
 @contextmanager
 def dead_letter_topic(kafka_servers: str) -> Iterator[str]:
-    name = f"dead-{uuid.uuid4().hex[:8]}"
+    name = unique("dead")
     create_topics(Kafka(kafka_servers), [name], 1)
     yield name
 

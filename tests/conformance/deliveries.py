@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Protocol
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 from tests.support.asynchronous import eventually, running
-from tests.support.nats.peers import bridge, peer, unique
+from tests.support.names import unique
+from tests.support.nats.peers import bridge, peer
 
 from isthmus.codecs.bridge_message import Property
 from isthmus.config.model.brokers import BrokerSettings

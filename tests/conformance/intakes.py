@@ -13,7 +13,8 @@ from nats.aio.client import Client
 from tests.support.amqp.server import AnyAddress
 from tests.support.asynchronous import eventually, running
 from tests.support.journals import DeadLetterBox, MemoryJournal
-from tests.support.nats.peers import bridge, peer, unique
+from tests.support.names import unique
+from tests.support.nats.peers import bridge, peer
 
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue
 from isthmus.config.model.amqp import AmqpSettings

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.support.names import unique
 
 from isthmus.config import RoutingSettings, Settings
 from isthmus.converters import ReceivedRecord
@@ -39,7 +39,7 @@ def received(number: int, value: bytes = b"v") -> ReceivedRecord:
 
 
 def test_what_is_kept_is_in_the_topic_with_its_reason(kafka_servers: str) -> None:
-    kafka, topic = Kafka(kafka_servers), f"dead-{uuid.uuid4().hex[:8]}"
+    kafka, topic = Kafka(kafka_servers), unique("dead")
     create_topics(kafka, [topic], 3)
 
     async def scenario(kept: EdgeDeadLetters) -> None:
@@ -55,7 +55,7 @@ def test_what_is_kept_is_in_the_topic_with_its_reason(kafka_servers: str) -> Non
 def test_what_is_too_large_for_the_topic_is_not_kept_and_does_not_keep_others_from_it(
     kafka_servers: str,
 ) -> None:
-    kafka, topic = Kafka(kafka_servers), f"dead-{uuid.uuid4().hex[:8]}"
+    kafka, topic = Kafka(kafka_servers), unique("dead")
     create_topics(kafka, [topic], 1, {"max.message.bytes": "10000"})
 
     async def scenario(kept: EdgeDeadLetters) -> None:

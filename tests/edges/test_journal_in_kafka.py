@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -11,6 +10,7 @@ import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from tests.support.asynchronous import eventually
 from tests.support.journals import write as put
+from tests.support.names import unique
 from tests.support.polling import eventually as eventually_sync
 
 from isthmus.config.model.settings import JournalSettings
@@ -31,7 +31,7 @@ class Topic:
     def __init__(self, servers: str) -> None:
         self.kafka = Kafka(servers)
         self._admin = admin_client(self.kafka)
-        self.name = f"journal-{uuid.uuid4().hex[:8]}"
+        self.name = unique("journal")
         create_topics(self.kafka, [self.name], 4)
 
     async def open(self, patience: Patience | None = None) -> EdgeJournal:

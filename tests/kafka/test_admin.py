@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Awaitable, Callable
 
 import pytest
 from confluent_kafka import Producer
+from tests.support.names import unique
 
 from isthmus.embedded.ports import free_port
 from isthmus.errors import HardFailure, Outage
@@ -29,7 +29,7 @@ def asking(servers: str, scenario: Callable[[KafkaAdmin], Awaitable[None]], time
 
 @pytest.fixture
 def name() -> str:
-    return f"admin-{uuid.uuid4().hex[:8]}"
+    return unique("admin")
 
 
 def test_a_topic_can_be_used_once_it_is_made_and_is_made_once(kafka_servers: str, name: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,9 +14,11 @@ from aiokafka.protocol.group import LeaveGroupRequest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 from tests.support.asynchronous import eventually
+from tests.support.kafka.topics import new_topic, produce
 
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.embedded.ports import free_port
+from isthmus.journal.layout import Record
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.blocking import admin_client, create_topics
 from isthmus.kafka.client import ResilientClient
@@ -26,19 +27,12 @@ from isthmus.kafka.member import Timings
 from isthmus.kafka.options import Kafka
 
 
-def new_topic(servers: str, partitions: int = 1) -> str:
-    name = f"consumed-{uuid.uuid4().hex[:8]}"
-    create_topics(Kafka(servers), [name], partitions)
-    return name
-
-
 def publish(
     servers: str, topic: str, values: Collection[object], partition: int = 0, **options: str | int
 ) -> None:
-    producer = Producer({"bootstrap.servers": servers, **options})
-    for value in values:
-        producer.produce(topic, str(value), partition=partition, headers={"h": str(value)})
-    assert producer.flush(20) == 0
+    texts = [str(value).encode() for value in values]
+    records = (Record(None, text, [("h", text)]) for text in texts)
+    produce(servers, topic, *records, partition=partition, **options)
 
 
 class Told:

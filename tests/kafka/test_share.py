@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from confluent_kafka import Producer
 from tests.support.asynchronous import eventually
 from tests.support.kafka.topics import new_topic, publish
+from tests.support.names import unique
 
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.kafka.admin import KafkaAdmin
@@ -72,7 +72,7 @@ class Group:
     def __init__(self, servers: str, topic: str) -> None:
         self.servers = servers
         self.topic = topic
-        self.name = f"group-{uuid.uuid4().hex[:8]}"
+        self.name = unique("group")
         self.client = ResilientClient(Kafka(servers))
         self._members: list[ShareMember] = []
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import uuid
 from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import KafkaException
+from tests.support.names import unique
 
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import Record
@@ -24,7 +24,7 @@ class Once:
 
     def __init__(self, servers: str) -> None:
         self.kafka = Kafka(servers)
-        self.name = f"once-{uuid.uuid4().hex[:8]}"
+        self.name = unique("once")
         self.topic, self.markers = f"{self.name}-out", f"{self.name}-markers"
         create_topics(self.kafka, [self.topic], 2)
         prepare_markers(self.kafka, self.markers, 2)

@@ -14,6 +14,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from tests.support.commands import Running
 from tests.support.kafka.topics import produce
+from tests.support.names import unique
 from tests.support.nats.peers import connect
 
 from isthmus.codecs.bridge_message import Property
@@ -169,7 +170,7 @@ def running_bridge(
     folder: Path, kafka_servers: str, configuration: str, topics: tuple[str, ...]
 ) -> Iterator[Systems]:
     """The router in a process of its own; the edges here, where the queue manager in memory is."""
-    bridge_id, manager = f"b-{uuid.uuid4().hex[:8]}", f"QM{uuid.uuid4().hex[:8].upper()}"
+    bridge_id, manager = unique("b"), f"QM{uuid.uuid4().hex[:8].upper()}"
     kafka = Kafka(kafka_servers)
     create_topics(kafka, topics, 2)
     with EmbeddedNats(folder / "nats") as server:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.asynchronous import eventually
-from tests.support.nats.peers import bridge, outbound, peer, unique
+from tests.support.names import unique
+from tests.support.nats.peers import bridge, outbound, peer
 
 from isthmus.config.model.nats import NatsSettings
 from isthmus.edges.nats.client import NatsClient

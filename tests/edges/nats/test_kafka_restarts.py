@@ -10,7 +10,8 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from tests.support.asynchronous import eventually, running
 from tests.support.journals import DeadLetterBox
-from tests.support.nats.peers import bridge, peer, unique
+from tests.support.names import unique
+from tests.support.nats.peers import bridge, peer
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.config.model.settings import JournalSettings

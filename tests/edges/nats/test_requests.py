@@ -5,7 +5,8 @@ import asyncio
 from nats.aio.msg import Msg
 from tests.support.asynchronous import eventually, running
 from tests.support.journals import DeadLetterBox, MemoryJournal
-from tests.support.nats.peers import bridge, outbound, peer, unique
+from tests.support.names import unique
+from tests.support.nats.peers import bridge, outbound, peer
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.edges.nats.delivery import INBOX, NatsDelivery

@@ -8,7 +8,8 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext
 from tests.support.asynchronous import eventually, running
 from tests.support.journals import DeadLetterBox, MemoryJournal, refusing
-from tests.support.nats.peers import bridge, peer, unique
+from tests.support.names import unique
+from tests.support.nats.peers import bridge, peer
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.config.model.nats_values import Start

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from tests.support.asynchronous import eventually, running
 from tests.support.journals import DeadLetterBox, MemoryJournal, refusing
-from tests.support.nats.peers import bridge, peer, unique
+from tests.support.names import unique
+from tests.support.nats.peers import bridge, peer
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.edges.nats.intake import SubjectIntake

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ from confluent_kafka import Producer
 from nats.aio.client import Client
 from tests.support.asynchronous import eventually, running
 from tests.support.journals import DeadLetterBox
-from tests.support.nats.peers import bridge, peer, unique
+from tests.support.names import unique
+from tests.support.nats.peers import bridge, peer
 
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.config.model.settings import JournalSettings
@@ -41,7 +41,7 @@ async def fill(sender: Client, stream: str) -> None:
 def test_an_edge_that_restarts_under_load_loses_nothing_of_a_stream(
     nats_url: str, kafka_servers: str
 ) -> None:
-    kafka, topic, stream = Kafka(kafka_servers), f"journal-{uuid.uuid4().hex[:8]}", unique("load")
+    kafka, topic, stream = Kafka(kafka_servers), unique("journal"), unique("load")
     create_topics(kafka, [topic], 2)
 
     async def edge(sender: Client, until: int) -> None:
@@ -75,7 +75,7 @@ def test_an_edge_that_restarts_under_load_loses_nothing_of_a_stream(
 def test_a_message_too_large_for_the_journal_is_a_dead_letter_and_others_go_on(
     nats_url: str, kafka_servers: str
 ) -> None:
-    kafka, topic, stream = Kafka(kafka_servers), f"journal-{uuid.uuid4().hex[:8]}", unique("large")
+    kafka, topic, stream = Kafka(kafka_servers), unique("journal"), unique("large")
     create_topics(kafka, [topic], 2, {"max.message.bytes": "10000"})
     dead = DeadLetterBox()
 
@@ -99,7 +99,7 @@ def test_a_message_too_large_for_the_journal_is_a_dead_letter_and_others_go_on(
 
 
 def test_an_outbox_reaches_its_stream_once_while_nats_restarts(kafka_servers: str, tmp_path: Path) -> None:
-    kafka, topic = Kafka(kafka_servers), f"outbox-{uuid.uuid4().hex[:8]}"
+    kafka, topic = Kafka(kafka_servers), unique("outbox")
     create_topics(kafka, [topic], 1)
     producer = Producer({**kafka.python_options(), "acks": "all"})
     for number in range(COUNT):
@@ -135,7 +135,7 @@ def test_an_outbox_reaches_its_stream_once_while_nats_restarts(kafka_servers: st
 def test_a_message_is_delivered_soon_after_it_was_posted(
     nats_url: str, kafka_servers: str, amount: int
 ) -> None:
-    kafka, topic, subject = Kafka(kafka_servers), f"outbox-{uuid.uuid4().hex[:8]}", unique("soon")
+    kafka, topic, subject = Kafka(kafka_servers), unique("outbox"), unique("soon")
     create_topics(kafka, [topic], 1)
 
     async def scenario() -> None:

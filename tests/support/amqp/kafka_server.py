@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.support.amqp.server import RunningServer
 from tests.support.kafka.topics import new_topic, produce
+from tests.support.names import unique
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.converters import MessageConverter, converter
@@ -29,7 +29,7 @@ class ServerOnKafka(RunningServer):
 
     def __init__(self, servers: str, **settings: object) -> None:
         self.kafka = Kafka(servers)
-        self.topic = f"journal-{uuid.uuid4().hex[:8]}"
+        self.topic = unique("journal")
         create_topics(self.kafka, [self.topic], 4)
         self.admin = KafkaAdmin(self.kafka)
         super().__init__(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -13,6 +12,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition as AsyncTopicPartition
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+from tests.support.names import unique
 
 from isthmus.journal.layout import Record
 from isthmus.kafka.blocking import QUIET, create_topics
@@ -22,15 +22,17 @@ LOOK_S = 0.3
 
 
 def new_topic(servers: str, partitions: int = 1) -> str:
-    name = f"records-{uuid.uuid4().hex[:8]}"
+    name = unique("records")
     create_topics(Kafka(servers), [name], partitions)
     return name
 
 
-def produce(servers: str, topic: str, *records: Record, partition: int | None = None) -> None:
+def produce(
+    servers: str, topic: str, *records: Record, partition: int | None = None, **options: str | int
+) -> None:
     """Write records: to one partition, or each to that of its key."""
     where = {} if partition is None else {"partition": partition}
-    producer = Producer({"bootstrap.servers": servers}, logger=QUIET)
+    producer = Producer({"bootstrap.servers": servers, **options}, logger=QUIET)
     for key, value, headers in records:
         producer.produce(topic, value, key, headers=list(headers), **where)
         producer.poll(0)

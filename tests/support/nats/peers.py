@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -40,10 +39,6 @@ async def peer(url: str) -> AsyncIterator[Client]:
         yield client
     finally:
         await client.close()
-
-
-def unique(prefix: str) -> str:
-    return f"{prefix}-{uuid.uuid4().hex[:8]}"
 
 
 def outbound(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import threading
-import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from proton.utils import BlockingConnection  # noqa: E402
 from tests.support.asynchronous import eventually, running  # noqa: E402
 from tests.support.certificates import make_certificates  # noqa: E402
 from tests.support.journals import MemoryJournal  # noqa: E402
+from tests.support.names import unique  # noqa: E402
 
 from isthmus.config.model.brokers import BrokerSettings  # noqa: E402
 from isthmus.converters import converter  # noqa: E402
@@ -107,10 +107,6 @@ def broker(tmp_path_factory: pytest.TempPathFactory, tls: Path) -> Iterator[Brok
     broker = Broker(tmp_path_factory.mktemp("artemis"), tls)
     with broker.artemis:
         yield broker
-
-
-def unique(name: str) -> str:
-    return f"{name}-{uuid.uuid4().hex[:8]}"
 
 
 def client(url: str, **settings: Any) -> AmqpClient:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
 from tests.support.amqp.kafka_server import ServerOnKafka
 from tests.support.amqp.server import RunningServer
 from tests.support.jms.qpid import QpidJms
 from tests.support.journals import refusing
 from tests.support.kafka.topics import batches
+from tests.support.names import unique
 from tests.support.polling import eventually
 
 from isthmus.codecs.amqp import decode_values
@@ -19,7 +18,7 @@ from isthmus.message import BodyKind
 
 
 def address() -> str:
-    return f"orders-{uuid.uuid4().hex[:8]}"
+    return unique("orders")
 
 
 def body(entry: Entry) -> bytes | None:

@@ -6,13 +6,13 @@ import asyncio
 import os
 import signal
 import sys
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from tests.support.amqp.wire import Wire, message
+from tests.support.names import unique
 from tests.support.polling import eventually
 
 from isthmus.config import Settings
@@ -37,7 +37,7 @@ class Bridge:
 
     def __init__(self, servers: str) -> None:
         self.settings = Settings(
-            bridge_id=f"workers-{uuid.uuid4().hex[:8]}",
+            bridge_id=unique("workers"),
             message_convert="default",
             kafka=KafkaSettings(bootstrap_servers=servers),
             amqp=AmqpSettings(port=0, workers=2, auto_create=True),

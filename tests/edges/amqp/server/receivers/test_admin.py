@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tests.support.names import unique
 
 from isthmus.edges.amqp.server.addresses import KafkaAddresses
 from isthmus.edges.amqp.server.receivers import admin as receiver_admin
@@ -18,7 +18,7 @@ from isthmus.kafka.options import Kafka
 
 @pytest.fixture
 def name() -> str:
-    return f"asked-{uuid.uuid4().hex[:8]}"
+    return unique("asked")
 
 
 def asking(servers: str, scenario: Callable[[KafkaAdmin], Awaitable[None]]) -> None:
