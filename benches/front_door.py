@@ -53,7 +53,7 @@ from isthmus.kafka.options import Kafka
 from isthmus.testing.artemis import Artemis
 
 COUNTS = {"async": 60_000, "sync": 2_000, "transacted": 40_000, "receive": 60_000}
-BARS = {"async": 1.5, "sync": 2.0, "transacted": 1.0, "receive": 1.0}
+BARS = {"async": 1.75, "sync": 4.0, "transacted": 2.5, "receive": 1.5}
 ROUNDS = 5
 PARTITIONS = 4
 BODY = "x" * 256

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.support.asynchronous import eventually
 
 from isthmus.converters import ReceivedRecord
-from isthmus.edges.amqp.server.receivers.queue import Queue, QueueSource
+from isthmus.edges.amqp.server.receivers.queue import KEPT, Queue, Queues, QueueSource
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement
 from isthmus.errors import HardFailure, SoftFailure
+from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.records import AcquiredRecord, Lock, PolledRecord
 from isthmus.kafka.share_session import AcknowledgeType
 
@@ -273,7 +274,7 @@ def test_the_last_delivery_that_kafka_allows_is_not_handed_out() -> None:
 
 
 def test_a_dead_letter_that_cannot_be_written_is_held_and_tried_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario() -> None:
         bench = Bench(delivery_limit=2, retry_s=0.01)
@@ -381,5 +382,18 @@ def test_all_receivers_hear_that_nothing_more_comes() -> None:
         bench.queue.on_failed(RuntimeError("no"))
         assert [each.failure for each in receivers] == ["no", "no"]
         await bench.queue.close()
+
+    run(scenario)
+
+
+def test_queues_that_nobody_receives_from_are_forgotten_in_the_end() -> None:
+    async def scenario() -> None:
+        queues = Queues(cast("ResilientClient", None), undeliverable=Bench()._dead_letter)
+        used = queues.source("used", "used", delivery_limit=10, at_most_once=False)
+        used.start(Receiver(Bench().queue))
+        for number in range(2 * KEPT):
+            queues.source("q", f"group {number}", delivery_limit=10, at_most_once=False)
+        assert len(queues._queues) <= KEPT + 1
+        assert "used" in queues._queues
 
     run(scenario)

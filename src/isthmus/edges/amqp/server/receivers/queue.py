@@ -48,6 +48,8 @@ REST_S: Final = 1.0
 """How long nothing is wanted before records that wait are released, and the group is left."""
 REMEMBERED: Final = 65_536
 """How many records that were released are remembered, for what applications had of them."""
+KEPT: Final = 1000
+"""How many queues that nobody receives from are remembered."""
 RETRY_S: Final = 1.0
 """How long lie between two attempts to write a dead letter."""
 
@@ -187,6 +189,11 @@ class Queue:
     def add(self, source: QueueSource) -> None:
         """Take a receiver in."""
         self._receivers.append(source)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether anybody receives from it, or it is still a member of its group."""
+        return bool(self._receivers) or self._member is not None or self._leaving is not None
 
     async def remove(self, source: QueueSource) -> None:
         """Let a receiver go: what it gave back is for the others."""
@@ -429,6 +436,8 @@ class Queues:
     def source(self, topic: str, group: str, *, delivery_limit: int, at_most_once: bool) -> QueueSource:
         """Records for one more receiver of a queue."""
         if group not in self._queues:
+            if len(self._queues) >= KEPT:
+                self._queues = {name: queue for name, queue in self._queues.items() if queue.in_use}
             self._queues[group] = Queue(
                 topic,
                 partial(ShareMember, self._client, group, topic),
