@@ -50,12 +50,12 @@ class WatchedJournal(MemoryJournal):
         self.most_waiting = 0
         self.refused = 0
 
-    def put(self, entry: Entry, on_done: OnDone, *, more: bool = False) -> None:
+    def put(self, entry: Entry, on_done: OnDone) -> None:
         def count(error: IsthmusError | None) -> None:
             self.refused += error is not None
             on_done(error)
 
-        super().put(entry, count, more=more)
+        super().put(entry, count)
         self.most_waiting = max(self.most_waiting, self.waiting)
 
 
