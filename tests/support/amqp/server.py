@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from tests.support.journals import MemoryJournal
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
-from isthmus.edges.amqp.server.addresses import Address, AddressBook
+from isthmus.edges.addresses import Address, AddressBook
 from isthmus.edges.amqp.server.contract import OutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users

@@ -234,7 +234,8 @@ class Settings(Section):
     def is_addressable(self, topic: str) -> bool:
         """Whether a message's address may name the topic: none of Kafka's own or of the bridge's."""
         own = (self.journal.topic, self.routing.dead_letter_topic)
-        return topic not in own and not topic.startswith(("__", f"isthmus.{self.bridge_id}."))
+        reserved = topic in own or topic.startswith(("__", f"isthmus.{self.bridge_id}."))
+        return values.is_topic_name(topic) and not reserved
 
     @property
     def temporary_routes(self) -> tuple[Route, ...]:

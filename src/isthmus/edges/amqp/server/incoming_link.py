@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from isthmus.codecs.jms import to_message
+from isthmus.edges.addresses import KEPT, QUEUE
 from isthmus.edges.amqp.entry import entry_of
 from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
 from isthmus.edges.amqp.protocol.conditions import (
@@ -29,7 +30,6 @@ from isthmus.edges.amqp.protocol.conditions import (
 )
 from isthmus.edges.amqp.protocol.performatives import FIRST
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error, Rejected, Target, TransactionalState
-from isthmus.edges.amqp.server.addresses import KEPT, QUEUE
 from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA
 from isthmus.edges.amqp.server.link import Granted, ServerLink
 from isthmus.edges.amqp.server.transactions import Transaction
@@ -138,8 +138,8 @@ class IncomingLink(ServerLink):
                 self._hold(delivery, transaction)
                 self._connection.spawn(self._look_up(entry.address))
                 return
-            if address.topic is not None:
-                entry.set_topic(address.topic)
+            if address.header is not None:
+                entry.set_topic(address.header)
             self._write(delivery, transaction, entry)
         except (Fault, SoftFailure) as problem:
             self._refuse_delivery(delivery, transaction, problem)

@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any, Final
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
+from isthmus.edges.addresses import AddressBook
 from isthmus.edges.amqp.protocol import Connection, Identity, Limits, Open, SaslServer
 from isthmus.edges.amqp.protocol.conditions import CONNECTION_FORCED
 from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from isthmus.edges.amqp.protocol.terms import Error
-from isthmus.edges.amqp.server.addresses import AddressBook
 from isthmus.edges.amqp.server.connection import ServerConnection
 from isthmus.edges.amqp.server.contract import Client, OutgoingLinks
 from isthmus.edges.amqp.server.users import User, Users

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from isthmus.config import Settings
 from isthmus.converters import MessageConverter, converter
-from isthmus.edges.amqp.server.addresses import KafkaAddresses
+from isthmus.edges.addresses import KafkaAddresses
 from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users
