@@ -89,6 +89,21 @@ def test_an_address_without_a_route_works_like_any_broker_s(qpid: QpidJms, url: 
     assert received == ["ready", *(f"message {n}" for n in range(20)), "done"]
 
 
+def test_a_destination_keeps_every_kind_of_message(qpid: QpidJms, url: str) -> None:
+    assert qpid.run(url, "send", "walk", program="Walk") == ["done"]
+    trusting = f"{url}?jms.deserializationPolicy.allowList=java.util"
+    received = qpid.run(trusting, "receive", "walk", 7, program="Walk")
+    assert [line for line in received if line.startswith(("text", "bytes", "map", "stream", "object"))] == [
+        "text Grüße",
+        "bytes [0, 1, -1]",
+        "bytes [65, 66]",
+        "map 5 x [9] ü",
+        "stream 1 two 3.0",
+        "object [an, object]",
+    ]
+    assert received[-2:] == ["message", "done"]
+
+
 def test_addresses_of_the_bridge_s_own_topics_are_refused(qpid: QpidJms, url: str) -> None:
     for own in ("isthmus.isthmus.journal", "__consumer_offsets", "jms-bridge-to-kafka-dead-letter-topic"):
         [said] = qpid.run(url, "sync", own, 1)

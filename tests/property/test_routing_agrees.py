@@ -71,7 +71,7 @@ plans = st.builds(
                 Route(f"r{place}", predicate, f"t{place}", key, convert, policy, destination=destination)
                 for place, (predicate, key, convert, policy, destination) in enumerate(routes)
             ),
-            *([direct_route(direct)] if direct else [destinations_route("jms")] if keep else []),
+            *([direct_route(direct)] if direct else [destinations_route()] if keep else []),
         ),
         keep_destinations=keep,
         missing_topics=frozenset({"gone"}),

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from isthmus.converters import columns as converters
+from isthmus.converters.jms import DESTINATION, ENCODED
 from isthmus.errors import (
     ConversionFailure,
     DecodeError,
@@ -26,7 +27,7 @@ from isthmus.errors import (
     OversizeFailure,
 )
 from isthmus.journal import layout
-from isthmus.journal.columns import MessageColumns, kafka_headers, no_headers
+from isthmus.journal.columns import MessageColumns, kafka_header, kafka_headers, no_headers
 from isthmus.message import NON_PERSISTENT
 from isthmus.pipeline import measures
 from isthmus.pipeline.measures import code
@@ -175,11 +176,20 @@ def _conversion(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]
         return F.col("by_user.value") if ":" in convert else converters.convert(convert, message).value
 
     def headers(kept: str) -> Column:
-        kinds = {"jms": message.own_headers, "user": F.col("by_user.headers")}
-        return F.concat(kinds[kept], _marks(plan, message)) if kept in kinds else _marks(plan, message)
+        marks = _marks(plan, message)
+        name, value = ENCODED
+        encoded = F.concat(F.array(kafka_header(name, F.lit(value))), marks)
+        kinds = {
+            "jms": F.concat(message.own_headers, marks),
+            DESTINATION: F.concat(
+                message.own_headers, F.when(converters.is_encoded(message), encoded).otherwise(marks)
+            ),
+            "user": F.concat(F.col("by_user.headers"), marks),
+        }
+        return kinds.get(kept, marks)
 
     def kept(route: Route) -> str:
-        return "user" if route.has_own_converter else route.convert if route.convert == "jms" else ""
+        return "user" if route.has_own_converter else route.convert if route.has_jms_headers else ""
 
     topics = _listed(plan, lambda route: route.topic or None)
     if _has_direct(plan):
@@ -189,7 +199,7 @@ def _conversion(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]
         "new_topic": topics,
         "new_key": _of_route(
             plan,
-            lambda route: (route.key, route.is_direct, route.convert != "jms", route.has_own_converter),
+            lambda route: (route.key, route.is_direct, not route.has_jms_headers, route.has_own_converter),
             key,
         ).cast("binary"),
         "new_value": _of_route(plan, lambda route: route.convert, value).cast("binary"),
@@ -203,7 +213,7 @@ def _has_direct(plan: RoutingPlan) -> bool:
 
 def _senders_choose(plan: RoutingPlan) -> bool:
     """Whether a message may name the partition that it goes to."""
-    return any(route.convert != "jms" for route in plan.routes)
+    return not all(route.has_jms_headers for route in plan.routes)
 
 
 def _partition() -> Column:
@@ -320,7 +330,7 @@ def _surely_fits(plan: RoutingPlan, message: MessageColumns) -> Column:
 
 def _partition_source(route: Route) -> Callable[[MessageColumns], Column]:
     """Where the partition of a route's records comes from."""
-    if route.convert == "jms":
+    if route.has_jms_headers:
         return _no_partition
     return _users_partition if route.has_own_converter else _asked_partition
 

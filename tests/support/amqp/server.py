@@ -46,6 +46,7 @@ class RunningServer:
         users: Users | None = None,
         outgoing_links: OutgoingLinks | None = None,
         max_message_size: int = 1_000_000,
+        senders_choose: bool = False,
         link_close_s: float = 5.0,
         **settings: Any,
     ) -> None:
@@ -59,6 +60,7 @@ class RunningServer:
             "users": users,
             "outgoing_links": outgoing_links,
             "max_message_size": max_message_size,
+            "senders_choose": senders_choose,
             "link_close_s": link_close_s,
         }
         self._loop = asyncio.new_event_loop()

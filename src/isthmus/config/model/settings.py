@@ -224,7 +224,7 @@ class Settings(Section):
         routes = (*self.routes, *self.temporary_routes)
         if self.message_convert:
             return (*routes, direct_route(self.message_convert))
-        return (*routes, destinations_route("jms")) if self.keeps_destinations else routes
+        return (*routes, destinations_route()) if self.keeps_destinations else routes
 
     @property
     def keeps_destinations(self) -> bool:

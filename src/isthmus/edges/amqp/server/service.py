@@ -75,6 +75,7 @@ class AmqpService:
             container_id=settings.bridge_id,
             users=Users.read(Path(users)) if users else None,
             as_json=settings.uses_json,
+            senders_choose=settings.message_convert not in (None, "jms"),
         )
 
     @property
