@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -12,19 +13,24 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from isthmus.config.model.settings import LEDGER, ROUTER, Settings
-from isthmus.errors import HardFailure
+from isthmus.errors import HardFailure, Outage
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline import measures
 from isthmus.pipeline.clock import Clock
 from isthmus.pipeline.failure import explain
 from isthmus.pipeline.ledger import start_ledger
 from isthmus.pipeline.once import hold
-from isthmus.pipeline.prepare import prepare, prepare_ledger
+from isthmus.pipeline.prepare import look, prepare, prepare_ledger
 from isthmus.pipeline.publish import RouterStarts
 from isthmus.pipeline.session import start_session
 from isthmus.pipeline.supervised import Supervised
+from isthmus.pipeline.topic_watch import LOOK_S, TopicWatch, differ
+from isthmus.routing.plan import RoutingPlan
 from isthmus.telemetry.metrics import RouterMetrics
 
+_log = logging.getLogger(__name__)
+
+_CHANGED = "max.message.bytes or the partitions of a topic have changed"
 _DRIVER_GONE = (Py4JError, ConnectionError, EOFError)
 """What PySpark raises when the JVM behind it has gone."""
 
@@ -32,15 +38,18 @@ _DRIVER_GONE = (Py4JError, ConnectionError, EOFError)
 class Pipeline:
     """Runs until it is stopped or fails. Call `poll` now and then: it raises what went wrong."""
 
-    def __init__(self, settings: Settings, kafka: Kafka) -> None:
+    def __init__(self, settings: Settings, kafka: Kafka, *, look_s: float = LOOK_S) -> None:
+        """``look_s`` is how often topics are looked at that may have changed."""
         self._settings = settings
         self._kafka = kafka
         self._log_dir = settings.local_state_dir / "logs"
         self.metrics = RouterMetrics(settings.bridge_id, [route.name for route in settings.all_routes])
         self._starts: RouterStarts | None = None
+        self._plan: RoutingPlan | None = None
+        self._topics = TopicWatch(lambda: look(settings, kafka)[0], look_s=look_s)
         self._spark: SparkSession | None = None
         self._last_batch = -1
-        self._router = Supervised(ROUTER, self._start_router, lambda error: self._explain(ROUTER, error))
+        self._router = Supervised(ROUTER, self._start_router, self._explain_router)
         ledger = Supervised(LEDGER, self._start_ledger, lambda error: self._explain(LEDGER, error))
         self._queries = [each for each in (self._router, ledger) if each.name in settings.queries]
         self._clock: Clock | None = None
@@ -71,9 +80,9 @@ class Pipeline:
             self._starts = RouterStarts(
                 self._session, self._kafka, self._settings.pipeline, self._checkpoint(ROUTER)
             )
-        plan, _ = prepare(self._settings, self._kafka)
+        self._plan, _ = prepare(self._settings, self._kafka)
         self._last_batch = -1
-        return self._starts.start(plan)
+        return self._starts.start(self._plan)
 
     def _start_ledger(self) -> StreamingQuery:
         plan = prepare_ledger(self._settings, self._kafka)
@@ -105,6 +114,7 @@ class Pipeline:
             if self._router.query is not None:
                 for progress in self._router.query.recentProgress:
                     self._count(progress)
+                self._watch_topics()
             for query in self._queries:
                 query.poll()
             if self._clock is not None:
@@ -122,6 +132,23 @@ class Pipeline:
 
     def _explain(self, query: str, error: str) -> HardFailure:
         return explain(query, error, self._settings, self._kafka, self._log)
+
+    def _explain_router(self, error: str) -> HardFailure:
+        # A record that its topic does not take was one that the topic took when the plan was made.
+        if (
+            "RecordTooLargeException" in error
+            and self._plan is not None
+            and differ(look(self._settings, self._kafka)[0], self._plan)
+        ):
+            return Outage(_CHANGED, remedy="none is needed: it starts again with what holds now")
+        return self._explain(ROUTER, error)
+
+    def _watch_topics(self) -> None:
+        """Have the router start again if its plan says of topics what is no longer so."""
+        now = self._topics.poll()
+        if now is not None and self._plan is not None and differ(now, self._plan):
+            _log.warning("%s: the router starts again", _CHANGED)
+            self._router.restart()
 
     def _count(self, progress: StreamingQueryProgress) -> None:
         observed = progress.observedMetrics.get(measures.NAME)
