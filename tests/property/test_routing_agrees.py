@@ -68,8 +68,17 @@ plans = st.builds(
         source_topics=("other",),
         routes=(
             *(
-                Route(f"r{place}", predicate, f"t{place}", key, convert, policy, destination=destination)
-                for place, (predicate, key, convert, policy, destination) in enumerate(routes)
+                Route(
+                    f"r{place}",
+                    predicate,
+                    f"t{place}",
+                    key,
+                    convert,
+                    policy,
+                    destination=destination,
+                    key_pattern=pattern,
+                )
+                for place, (predicate, key, pattern, convert, policy, destination) in enumerate(routes)
             ),
             *([direct_route(direct)] if direct else []),
         ),
@@ -84,6 +93,7 @@ plans = st.builds(
         st.tuples(
             strategies.predicates,
             st.none() | st.sampled_from(strategies.NAMES),
+            st.none() | strategies.patterns,
             converters,
             st.none() | st.sampled_from(OnError),
             st.sampled_from([None, None, "somewhere.else"]),

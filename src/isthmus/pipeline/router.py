@@ -243,18 +243,11 @@ def _checks(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]:
     """What there is to say about what is to be published."""
     routed = F.col("route").isNotNull()
 
-    def key_error(name: str | None) -> Column:
-        value = F.col("new_key")
+    def key_error(key: tuple[str | None, str | None]) -> Column:
+        name, pattern = key
         if name is None:
             return F.lit(None).cast("string")
-        return (
-            F.when(value.isNull(), f"no header {name}")
-            .when(
-                routing.is_opaque(name, value, message.types(name)),
-                f"header {name} is neither text nor a number",
-            )
-            .when(F.octet_length(value) == 0, f"header {name} is empty")
-        )
+        return routing.key_error(name, pattern, F.col("new_key"), message.types(name))
 
     def unconverted(convert: str) -> Column:
         if ":" in convert:
@@ -262,7 +255,7 @@ def _checks(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]:
         return converters.convert(convert, message).error
 
     checks = {
-        "key_error": _of_route(plan, lambda route: route.key, key_error).cast("string"),
+        "key_error": _of_route(plan, lambda route: (route.key, route.key_pattern), key_error).cast("string"),
         "unconverted": _of_route(plan, lambda route: route.convert, unconverted).cast("string"),
         "size": F.when(
             routed & ~_surely_fits(plan),

@@ -121,7 +121,7 @@ def _publish(
 def _key(route: Route, record: Record, entry: Entry) -> bytes | None:
     """The header that the route names, or what the sender asks for; or else the message id, if not direct."""
     if route.key is not None:
-        return select_key(entry.message, route.key)
+        return select_key(entry.message, route.key, route.key_pattern)
     if route.convert == "jms":
         return record.key
     asked_for = dict(entry.conversion).get(layout.KEY)

@@ -44,6 +44,8 @@ class Route:
     """The predicate as the configuration has it, for people."""
     destination: str | None = None
     """The subject, queue or address for an edge to deliver to, if the topic is that edge's outbox."""
+    key_pattern: str | None = None
+    """A regular expression that the whole key has to match."""
 
     @property
     def is_direct(self) -> bool:

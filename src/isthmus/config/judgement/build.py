@@ -137,6 +137,7 @@ def _route(name: str, route: RouteSettings, written: str, settings: Settings) ->
         predicate=route.predicate,
         topic=topic,
         key=route.key,
+        key_pattern=route.key_pattern,
         convert=route.convert,
         on_error=route.on_error,
         written=alike(written, written.strip()),

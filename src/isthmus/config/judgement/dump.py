@@ -78,6 +78,8 @@ def _parts(route: Route) -> Iterator[tuple[str, str]]:
         yield _destination(route.topic.rpartition(".outbox.")[2], route.destination)
     if route.key is not None:
         yield "conv.key", _key_text(route.key)
+    if route.key_pattern is not None:
+        yield "conv.key.pattern", shown(route.key_pattern)
     yield "conv.message", route.convert
     if route.on_error is not None:
         yield "on-error", route.on_error

@@ -43,6 +43,7 @@ def judge(settings: Settings, entries: Entries) -> Iterator[Problem]:
     yield from judge_brokers(settings, entries, _predicates(entries))
     yield from _own_converters(settings, entries)
     yield from _converters(settings, entries)
+    yield from _key_patterns(entries)
     yield from _dead_letters(settings, entries)
     yield from _names(entries)
     yield from _predicates_that_never_match(entries)
@@ -165,6 +166,13 @@ def _converters(settings: Settings, entries: Entries) -> Iterator[Problem]:
             yield entry.problem(Severity.WARNING, message)
     if "message.convert" in entries and (taken := entries.get(f"{ROUTES}{DIRECT}.predicate")):
         yield taken.problem(Severity.ERROR, f"{DIRECT} is what the route of message.convert is called")
+
+
+def _key_patterns(entries: Entries) -> Iterator[Problem]:
+    for route, parts in groups(entries, ROUTE_FAMILY).items():
+        if "conv.key.pattern" in parts and "conv.key" not in parts:
+            message = f"needs {ROUTES}{route}.conv.key: a pattern is for a key that senders choose"
+            yield parts["conv.key.pattern"].problem(Severity.ERROR, message)
 
 
 def _conversions(entries: Entries) -> list[Entry]:

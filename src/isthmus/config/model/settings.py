@@ -172,6 +172,11 @@ class RouteSettings(Section):
         "the header that becomes the Kafka key, as `msg.header.<Name>`",
         default_text="the message id",
     )
+    key_pattern: Annotated[str, PlainValidator(values.pattern)] | None = setting(
+        "conv.key.pattern",
+        None,
+        "a regular expression that the whole key has to match, such as `[A-Za-z0-9]+`",
+    )
     convert: Converter = setting("conv.message", "jms", "the converter that makes the Kafka record")
     on_error: ErrorPolicy | None = setting(
         "on-error", None, "the route's own error policy", default_text="routing.on-error"

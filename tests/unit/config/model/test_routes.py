@@ -71,6 +71,25 @@ def test_the_key_is_a_header_by_its_canonical_name(loaded, written, header):
     assert route.key == header
 
 
+KEYED = "routes.x.predicate=msg.address==a\nroutes.x.dest.topic=t\nroutes.x.conv.key=msg.header.id\n"
+
+
+def test_a_route_may_have_a_pattern_for_its_keys(loaded):
+    (route,) = loaded(f"{KEYED}routes.x.conv.key.pattern=[A-Za-z0-9]+").routes
+    assert route.key_pattern == "[A-Za-z0-9]+"
+
+
+def test_a_pattern_that_java_reads_otherwise_is_refused(found):
+    (problem,) = found(f"{KEYED}routes.x.conv.key.pattern=[a-z&&b]", complete=True)
+    assert problem.key == "routes.x.conv.key.pattern"
+    assert "read alike: [a-z&&b]" in problem.message
+
+
+def test_a_pattern_without_a_header_for_the_key_is_refused(found):
+    (problem,) = found("routes.r.conv.key.pattern=[a-z]+")
+    assert str(problem).endswith("needs routes.r.conv.key: a pattern is for a key that senders choose")
+
+
 @pytest.mark.parametrize(
     "written",
     [
