@@ -14,7 +14,7 @@ from tests.support.pipeline.rows import source_rows
 
 from isthmus import AmqpMessage
 from isthmus.codecs.jms import to_message
-from isthmus.converters import converter
+from isthmus.converters import NoBody, converter
 from isthmus.converters.columns import convert
 from isthmus.converters.conversion_headers import conversion_headers
 from isthmus.errors import ConversionFailure, SoftFailure
@@ -77,8 +77,11 @@ plans = st.builds(
                     policy,
                     destination=destination,
                     key_pattern=pattern,
+                    no_body=no_body,
                 )
-                for place, (predicate, key, pattern, convert, policy, destination) in enumerate(routes)
+                for place, (predicate, key, pattern, convert, no_body, policy, destination) in enumerate(
+                    routes
+                )
             ),
             *([direct_route(direct)] if direct else []),
         ),
@@ -95,6 +98,7 @@ plans = st.builds(
             st.none() | st.sampled_from(strategies.NAMES),
             st.none() | strategies.patterns,
             converters,
+            st.sampled_from(NoBody),
             st.none() | st.sampled_from(OnError),
             st.sampled_from([None, None, "somewhere.else"]),
         ),

@@ -13,6 +13,7 @@ from isthmus.config.model.section import Section
 from isthmus.config.model.settings import Settings
 from isthmus.config.model.values import duration_text
 from isthmus.config.syntax.hidden import Hidden, shown
+from isthmus.converters.journaled import BODY_FORMS
 from isthmus.routing.route import Route
 
 
@@ -81,6 +82,8 @@ def _parts(route: Route) -> Iterator[tuple[str, str]]:
     if route.key_pattern is not None:
         yield "conv.key.pattern", shown(route.key_pattern)
     yield "conv.message", route.convert
+    if route.convert in BODY_FORMS:
+        yield "conv.no-body", route.no_body
     if route.on_error is not None:
         yield "on-error", route.on_error
 

@@ -25,6 +25,7 @@ from isthmus.config.model.settings import Settings
 from isthmus.config.syntax.problem import Problem, Severity
 from isthmus.config.syntax.properties import Entry
 from isthmus.converters import converter
+from isthmus.converters.journaled import BODY_FORMS
 from isthmus.errors import ConfigError, PredicateError
 from isthmus.routing.predicate import Predicate, parse
 from isthmus.routing.route import DIRECT, OnError
@@ -220,6 +221,11 @@ def _settings_without_effect(settings: Settings, entries: Entries) -> Iterator[P
     batch = entries.get("pipeline.real-time.batch")
     if batch and settings.pipeline.mode != "real-time":
         yield batch.problem(Severity.NOTE, f"no effect in pipeline.mode {settings.pipeline.mode}")
+    for parts in groups(entries, ROUTE_FAMILY).values():
+        convert = ((parts["conv.message"].value or "") if "conv.message" in parts else "jms").strip()
+        if "conv.no-body" in parts and convert not in BODY_FORMS:
+            message = f"no effect with {convert}: whatever the body, the record has a value"
+            yield parts["conv.no-body"].problem(Severity.NOTE, message)
     if is_embedded(settings, entries):
         secured = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
         for entry in entries.values():

@@ -21,6 +21,7 @@ from isthmus.config.model.nats import NatsIntakeSettings, NatsSettings
 from isthmus.config.model.plan import Plan, plan
 from isthmus.config.model.section import Group, Section, setting
 from isthmus.config.syntax.hidden import Hidden, Options
+from isthmus.converters.contract import NoBody
 from isthmus.routing.predicate import Predicate
 from isthmus.routing.route import OnError, Route, direct_route, temporary_routes
 
@@ -178,6 +179,14 @@ class RouteSettings(Section):
         "a regular expression that the whole key has to match, such as `[A-Za-z0-9]+`",
     )
     convert: Converter = setting("conv.message", "jms", "the converter that makes the Kafka record")
+    no_body: Annotated[NoBody, PlainValidator(values.choice(*NoBody))] | None = setting(
+        "conv.no-body",
+        None,
+        "what a message without a body becomes with `jms` and `default`: `null`, a record without a value, "
+        "which in a compacted topic deletes what has its key; `empty`, a value of no bytes; "
+        "or `fail`, a soft failure",
+        default_text="`empty` in a topic, `null` on the way to another system",
+    )
     on_error: ErrorPolicy | None = setting(
         "on-error", None, "the route's own error policy", default_text="routing.on-error"
     )
