@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from isthmus.config.judgement.broker_rules import judge_brokers
+from isthmus.config.judgement.broker_rules import DEFAULT_CONVERTER, judge_brokers
 from isthmus.config.judgement.keys import (
     CONNECTOR_FAMILY,
     ROUTE_FAMILY,
@@ -26,6 +26,7 @@ from isthmus.config.syntax.problem import Problem, Severity
 from isthmus.config.syntax.properties import Entry
 from isthmus.converters import converter
 from isthmus.converters.journaled import BODY_FORMS
+from isthmus.converters.registry import canonical_name
 from isthmus.errors import ConfigError, PredicateError
 from isthmus.routing.predicate import Predicate, parse
 from isthmus.routing.route import DIRECT, OnError
@@ -146,7 +147,7 @@ def _edge_destinations(entries: Entries) -> dict[str, Entry]:
 
 
 def _own_converters(settings: Settings, entries: Entries) -> Iterator[Problem]:
-    for entry in _conversions(entries):
+    for entry in conversions(entries):
         name = (entry.value or "").strip()
         if ":" not in name:
             continue
@@ -160,9 +161,9 @@ def _own_converters(settings: Settings, entries: Entries) -> Iterator[Problem]:
 
 
 def _converters(settings: Settings, entries: Entries) -> Iterator[Problem]:
-    for entry in _conversions(entries):
+    for entry in conversions(entries):
         name = (entry.value or "").strip()
-        if name in ("json", "raw") and settings.routing.source_topics:
+        if canonical_name(name) in ("json", "raw") and settings.routing.source_topics:
             message = f"records of {SOURCES} have no {name} form: on this route they are soft failures"
             yield entry.problem(Severity.WARNING, message)
     if "message.convert" in entries and (taken := entries.get(f"{ROUTES}{DIRECT}.predicate")):
@@ -176,7 +177,8 @@ def _key_patterns(entries: Entries) -> Iterator[Problem]:
             yield parts["conv.key.pattern"].problem(Severity.ERROR, message)
 
 
-def _conversions(entries: Entries) -> list[Entry]:
+def conversions(entries: Entries) -> list[Entry]:
+    """The entries that name a converter."""
     keys = ["message.convert", *_parts(entries, "conv.message")]
     return [entries[key] for key in keys if key in entries]
 
@@ -222,7 +224,9 @@ def _settings_without_effect(settings: Settings, entries: Entries) -> Iterator[P
     if batch and settings.pipeline.mode != "real-time":
         yield batch.problem(Severity.NOTE, f"no effect in pipeline.mode {settings.pipeline.mode}")
     for parts in groups(entries, ROUTE_FAMILY).values():
-        convert = ((parts["conv.message"].value or "") if "conv.message" in parts else "jms").strip()
+        convert = canonical_name(
+            ((parts["conv.message"].value or "") if "conv.message" in parts else DEFAULT_CONVERTER).strip()
+        )
         if "conv.no-body" in parts and convert not in BODY_FORMS:
             message = f"no effect with {convert}: whatever the body, the record has a value"
             yield parts["conv.no-body"].problem(Severity.NOTE, message)

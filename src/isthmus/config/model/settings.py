@@ -270,6 +270,11 @@ class Settings(Section):
         return self.pipeline.queries or ((ROUTER, LEDGER) if self.listens_to_amqp else (ROUTER,))
 
     @property
+    def own_converters(self) -> tuple[str, ...]:
+        """The classes of users' that convert: Python, which Spark's real-time mode cannot run."""
+        return tuple(dict.fromkeys(each.convert for each in self.all_routes if each.has_own_converter))
+
+    @property
     def uses_json(self) -> bool:
         """Whether any message may become a JSON document, so that the journal must hold what that takes."""
         return any(route.convert == "json" for route in self.all_routes)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from isthmus.config.syntax.hidden import Hidden, Options, alike, hide
+from isthmus.converters.registry import canonical_name
 from isthmus.errors import PredicateError
 from isthmus.message import canonical_header_name
 from isthmus.routing.pattern import check_pattern
@@ -156,9 +157,11 @@ def options(value: object) -> Options:
 
 
 def converter(value: object) -> str:
-    """The name of a message converter."""
-    if isinstance(value, str) and (value in available_converters or _CLASS.fullmatch(value)):
-        return value
+    """The name of a message converter; the old names of built-in ones become ours."""
+    if isinstance(value, str):
+        name = canonical_name(value)
+        if name in available_converters or _CLASS.fullmatch(name):
+            return alike(value, name)
     raise ValueError(f"expected {', '.join(available_converters)} or package.module:Class")
 
 
