@@ -21,6 +21,7 @@ from isthmus.config.model.nats import NatsIntakeSettings, NatsSettings
 from isthmus.config.model.plan import Plan, plan
 from isthmus.config.model.section import Group, Section, setting
 from isthmus.config.syntax.hidden import Hidden, Options
+from isthmus.converters.contract import NoBody
 from isthmus.routing.predicate import Predicate
 from isthmus.routing.route import OnError, Route, direct_route, temporary_routes
 
@@ -172,7 +173,20 @@ class RouteSettings(Section):
         "the header that becomes the Kafka key, as `msg.header.<Name>`",
         default_text="the message id",
     )
+    key_pattern: Annotated[str, PlainValidator(values.pattern)] | None = setting(
+        "conv.key.pattern",
+        None,
+        "a regular expression that the whole key has to match, such as `[A-Za-z0-9]+`",
+    )
     convert: Converter = setting("conv.message", "jms", "the converter that makes the Kafka record")
+    no_body: Annotated[NoBody, PlainValidator(values.choice(*NoBody))] | None = setting(
+        "conv.no-body",
+        None,
+        "what a message without a body becomes with `jms` and `default`: `null`, a record without a value, "
+        "which in a compacted topic deletes what has its key; `empty`, a value of no bytes; "
+        "or `fail`, a soft failure",
+        default_text="`empty` in a topic, `null` on the way to another system",
+    )
     on_error: ErrorPolicy | None = setting(
         "on-error", None, "the route's own error policy", default_text="routing.on-error"
     )
@@ -254,6 +268,11 @@ class Settings(Section):
     def queries(self) -> tuple[str, ...]:
         """What the pipeline runs. Only JMS clients have transactions, which is what the ledger is for."""
         return self.pipeline.queries or ((ROUTER, LEDGER) if self.listens_to_amqp else (ROUTER,))
+
+    @property
+    def own_converters(self) -> tuple[str, ...]:
+        """The classes of users' that convert: Python, which Spark's real-time mode cannot run."""
+        return tuple(dict.fromkeys(each.convert for each in self.all_routes if each.has_own_converter))
 
     @property
     def uses_json(self) -> bool:
