@@ -87,9 +87,7 @@ def _largest(limits: list[int | None]) -> int | None:
 
 def _addressable(settings: Settings, names: Collection[str]) -> set[str]:
     """The topics that a message may name as its destination: none of Kafka's own or of the bridge's."""
-    own = {settings.journal.topic, settings.routing.dead_letter_topic}
-    reserved = ("__", f"isthmus.{settings.bridge_id}.")
-    return {name for name in names if name not in own and not name.startswith(reserved)}
+    return {name for name in names if name not in settings.reserved_topics}
 
 
 def check_topics(settings: Settings, facts: Mapping[str, TopicFacts]) -> None:

@@ -15,6 +15,7 @@ from isthmus.edges.amqp.server.contract import OutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users
 from isthmus.edges.contract import Journal
+from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 
 T = TypeVar("T")
 
@@ -44,6 +45,7 @@ class RunningServer:
         addresses: AddressBook | None = None,
         amqps: AmqpsSettings | None = None,
         users: Users | None = None,
+        reserved: ReservedTopics = BY_PREFIX,
         outgoing_links: OutgoingLinks | None = None,
         max_message_size: int = 1_000_000,
         link_close_s: float = 5.0,
@@ -57,6 +59,7 @@ class RunningServer:
         self._more = {
             "amqps": amqps,
             "users": users,
+            "reserved": reserved,
             "outgoing_links": outgoing_links,
             "max_message_size": max_message_size,
             "link_close_s": link_close_s,

@@ -23,6 +23,7 @@ from isthmus.config.model.section import Group, Section, setting
 from isthmus.config.syntax.hidden import Hidden, Options
 from isthmus.converters.contract import NoBody
 from isthmus.routing.predicate import Predicate
+from isthmus.routing.reserved import ReservedTopics
 from isthmus.routing.route import OnError, Route, direct_route, temporary_routes
 
 ROUTER, LEDGER = "router", "ledger"
@@ -249,6 +250,11 @@ class Settings(Section):
     def temporary_topic(self) -> str:
         """The topic that all temporary queues share."""
         return self._named("temporary")
+
+    @property
+    def reserved_topics(self) -> ReservedTopics:
+        """The topics that need a grant by name, and that no address leads to."""
+        return ReservedTopics(self.journal.topic, self.routing.dead_letter_topic)
 
     @property
     def plan(self) -> Plan:

@@ -24,6 +24,7 @@ from isthmus.routing.predicate import (
     Predicate,
     matches,
 )
+from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 from isthmus.routing.route import TEMPORARY_PREFIX, Route, topic_of_address
 
 QUEUE: Final = "queue"
@@ -60,6 +61,7 @@ class KafkaAddresses:
         auto_create: bool,
         partitions: int = 4,
         queue_partitions: int = 1,
+        reserved: ReservedTopics = BY_PREFIX,
     ) -> None:
         self._admin = admin
         self._routes = [route for route in routes if not route.is_direct]
@@ -67,6 +69,7 @@ class KafkaAddresses:
         self._auto_create = auto_create
         self._partitions = partitions
         self._queue_partitions = queue_partitions
+        self._reserved = reserved
         self._known: set[str] = set()
 
     def knows(self, address: str) -> bool:
@@ -92,6 +95,8 @@ class KafkaAddresses:
             values.topic_name(topic)
         except ValueError as error:
             return f"no topic can have that name: {error}"
+        if topic in self._reserved:
+            return f"no message is published to {topic}, which Kafka or the bridge keeps for itself"
         if await self._admin.topic(topic) is None:
             if not self._auto_create:
                 return f"there is no topic {topic}, and no route takes it"

@@ -9,6 +9,7 @@ from isthmus.edges.amqp.server.addresses import KafkaAddresses
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.options import Kafka
 from isthmus.routing.predicate import parse
+from isthmus.routing.reserved import ReservedTopics
 from isthmus.routing.route import Route
 
 
@@ -72,3 +73,13 @@ def test_only_so_many_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) 
     assert [name for name in "abcd" if book.knows(name)] == ["d"]
     asyncio.run(find("a"))
     assert book.knows("a")
+
+
+@pytest.mark.parametrize(
+    "address", ["__consumer_offsets", "isthmus.main.journal", "isthmus/main/x", "failed"]
+)
+def test_no_address_leads_to_a_reserved_topic(address: str) -> None:
+    reserved = ReservedTopics(dead_letters="failed")
+    admin = KafkaAdmin(Kafka("127.0.0.1:1"))
+    book = KafkaAddresses(admin, [], direct=True, auto_create=True, reserved=reserved)
+    assert "keeps for itself" in (asyncio.run(book.find(address)) or "")
