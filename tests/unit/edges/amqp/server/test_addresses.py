@@ -33,6 +33,7 @@ def find(predicate: str, address: str) -> str | None:
         "!(msg.address==other)",
         "msg.address!=other",
         "!(msg.address==orders && msg.header.Region==EU)",
+        "msg.address=~'(o)rders\\1?'",
     ],
 )
 def test_an_address_that_a_route_may_take_is_taken(predicate: str) -> None:
@@ -46,6 +47,7 @@ def test_an_address_that_a_route_may_take_is_taken(predicate: str) -> None:
         "msg.address==other && msg.header.Region==EU",
         "!(msg.address==orders || msg.header.Region==EU)",
         "msg.address!=orders",
+        "msg.address=~'^x'",
     ],
 )
 def test_an_address_that_no_route_can_take_is_not(predicate: str) -> None:
@@ -72,3 +74,13 @@ def test_only_so_many_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) 
     assert [name for name in "abcd" if book.knows(name)] == ["d"]
     asyncio.run(find("a"))
     assert book.knows("a")
+
+
+def test_a_pattern_does_not_let_an_address_keep_the_server_busy() -> None:
+    assert find("msg.address=~'^(a+)+$'", "a" * 999 + "b") is not None
+
+
+def test_an_address_has_a_length_that_can_be_remembered() -> None:
+    problem = find("msg.header.Region==EU", "a" * 1001)
+    assert problem is not None
+    assert "1000 characters" in problem
