@@ -11,7 +11,7 @@ from tests.support.polling import eventually
 
 from isthmus.config.model.amqp import AmqpsSettings
 from isthmus.edges.amqp.protocol import Closed, LinkDetached, SaslClient
-from isthmus.edges.amqp.protocol.terms import Error, Rejected, Source, Target
+from isthmus.edges.amqp.protocol.terms import Coordinator, Error, Rejected, Source, Target
 from isthmus.edges.amqp.server.users import Users, set_user
 from isthmus.errors import ConfigError
 
@@ -20,6 +20,7 @@ from isthmus.errors import ConfigError
 def users(tmp_path_factory: pytest.TempPathFactory) -> Users:
     file = tmp_path_factory.mktemp("users") / "users"
     set_user(file, "alice", "secret", send=["orders*"], receive=[])
+    set_user(file, "nobody", "secret", send=[], receive=[])
     set_user(file, "app", None)
     return Users.read(file)
 
@@ -129,6 +130,17 @@ def test_a_user_receives_only_where_it_may(users: Users) -> None:
         error = wire.until(LinkDetached).error
         assert error is not None
         assert error.condition == "amqp:unauthorized-access"
+
+
+def test_who_may_nothing_has_no_transactions(users: Users) -> None:
+    with (
+        RunningServer(users=users, users_file="x") as server,
+        Wire(server.port, SaslClient("nobody", "secret")) as wire,
+    ):
+        link = wire.open().engine.begin().sender("tx")
+        link.attach(source=Source(), target=Coordinator())
+        error = wire.until(LinkDetached).error
+        assert error == Error("amqp:unauthorized-access", "you may neither send nor receive")
 
 
 def test_tls_carries_passwords(users: Users, tls: Path) -> None:
