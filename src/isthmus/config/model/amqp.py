@@ -102,7 +102,20 @@ class AmqpSettings(Section):
     max_total_unsettled_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
         "max-total-unsettled-bytes",
         128 * 1024 * 1024,
-        "the same for all connections together, to each worker, and 4096 bytes more for each message",
+        "the same for all connections together, to each worker, and 4096 bytes more for each message; "
+        "messages that have not arrived in full may take half of it",
+    )
+    max_receiver_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
+        "max-receiver-bytes",
+        32 * 1024 * 1024,
+        "how many bytes of messages a receiver may have that it has not settled, "
+        "and 1024 bytes more for each, whatever its credit",
+    )
+    max_total_receiver_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
+        "max-total-receiver-bytes",
+        256 * 1024 * 1024,
+        "the same for all receivers together, to each worker: "
+        "beyond it a receiver gets no more than its share of it",
     )
     idle_timeout_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
         "idle-timeout", 60.0, "how long a client may be silent, heartbeats included"

@@ -202,6 +202,7 @@ class AmqpTransport(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self.end_links()
+        self.engine.abandon()
 
     # Inside
 

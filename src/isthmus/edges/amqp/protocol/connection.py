@@ -103,6 +103,7 @@ class Connection:
         self.due: dict[Session, None] = {}
         """Sessions that have something gathered to be sent."""
         self.partial_bytes = 0
+        """What has arrived of unfinished messages."""
         self._is_server = is_server
         self._needs_sasl = needs_sasl
         self._phase = _Phase.SASL_HEADER if sasl is not None else _Phase.AMQP_HEADER
@@ -147,6 +148,18 @@ class Connection:
     def finished(self) -> bool:
         """Whether nothing more will come out of it: send what is left, then close the transport."""
         return self._phase is _Phase.FINISHED
+
+    @property
+    def held_bytes(self) -> int:
+        """What is held of messages and of a frame that have not arrived in full."""
+        return self.partial_bytes + self._buffer.held_bytes
+
+    def abandon(self) -> None:
+        """Forget everything: the transport is gone, or about to be. Nothing more comes out of it."""
+        self._end_all()
+        self._phase = _Phase.FINISHED
+        self._buffer = FrameBuffer()
+        self._out.clear()
 
     def open(self, open: Open) -> None:
         """Send open, as a client does whenever it likes.

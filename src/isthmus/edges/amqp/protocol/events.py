@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 class Delivery(msgspec.Struct, eq=False):
-    """A message on its way, in or out: its bytes as they are, never decoded.
+    """A message on its way, in or out.
 
-    An incoming one is the event of its own arrival, all of its frames together.
+    An incoming one is the event of its own arrival, all of its frames together, its bytes as they are, never
+    decoded. Of an outgoing one the bytes are not kept.
     """
 
     link: Link

@@ -46,6 +46,8 @@ class ServerConnection(AmqpTransport):
         """Its links, until nothing is left of them."""
         self._login: asyncio.TimerHandle | None = None
         self._unsettled_bytes = 0
+        self.unfinished_bytes = 0
+        """What has arrived of messages that have not arrived in full."""
 
     # What asyncio calls
 
@@ -58,6 +60,12 @@ class ServerConnection(AmqpTransport):
             self._login = self._loop.call_later(self.server.settings.login_timeout_s, self._on_login_timeout)
         else:
             self.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Count what is left of it when all that is whole is handled."""
+        super().data_received(data)
+        if self.engine.held_bytes != self.unfinished_bytes:
+            self._count_unfinished()
 
     def pause_writing(self) -> None:
         """Read no further: what the client sends would only make for more answers."""
@@ -75,6 +83,7 @@ class ServerConnection(AmqpTransport):
             self._login.cancel()
         self.transactions.abandon()
         super().connection_lost(error)
+        self._count_unfinished()
         self.server.forget(self)
 
     # What the transport calls
@@ -155,11 +164,23 @@ class ServerConnection(AmqpTransport):
             self.transactions.spill()
         self.set_reading(not self.congested and not full)
 
+    def evict(self, error: Error) -> None:
+        """Close the connection, and free what it holds without waiting for the client."""
+        self.close_with(error)
+        self.end_links()
+        self.engine.abandon()
+        self._count_unfinished()
+        self.flush()
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that takes a while, and may outlive the connection. What it raises ends that."""
         self.server.spawn(work, self.fail)
 
     # Inside
+
+    def _count_unfinished(self) -> None:
+        before, self.unfinished_bytes = self.unfinished_bytes, self.engine.held_bytes
+        self.server.count_unfinished(self.unfinished_bytes - before)
 
     def _on_login_timeout(self) -> None:
         if self.engine.remote_open is None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
 from isthmus.edges.amqp.protocol import Connection, Identity, Limits, Open, SaslServer
-from isthmus.edges.amqp.protocol.conditions import CONNECTION_FORCED
+from isthmus.edges.amqp.protocol.conditions import CONNECTION_FORCED, RESOURCE_LIMIT_EXCEEDED
 from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from isthmus.edges.amqp.protocol.terms import Error
 from isthmus.edges.amqp.server.addresses import AddressBook
@@ -87,6 +87,8 @@ class AmqpServer:
         self.full = False
         """Whether the messages in flight are too many bytes for anybody to be read further."""
         self._unsettled_bytes = 0
+        self._unfinished_bytes = 0
+        self._max_unfinished_bytes = max(settings.max_total_unsettled_bytes // 2, 2 * self.max_message_size)
         self._connections: dict[ServerConnection, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
@@ -109,6 +111,11 @@ class AmqpServer:
     def connections(self) -> int:
         """How many clients are connected."""
         return len(self._connections)
+
+    @property
+    def unsettled_bytes(self) -> int:
+        """What messages in flight take, and those that have not arrived in full."""
+        return self._unsettled_bytes
 
     async def close(self, grace_s: float = 4.0) -> None:
         """Take no more connections, wait for what is in flight, and close those that there are.
@@ -175,7 +182,21 @@ class AmqpServer:
     def release(self, size: int) -> None:
         """Count a message that is decided."""
         self._unsettled_bytes -= size + OVERHEAD_BYTES
-        if self.full and self._unsettled_bytes <= self.settings.max_total_unsettled_bytes >> 1:
+        if self.full and self._has_room:
+            self._set_full(False)
+
+    def count_unfinished(self, change: int) -> None:
+        """Count what arrives of messages that have not arrived in full.
+
+        It is bounded for itself: who does not finish what it sends would keep everybody else from being read.
+        The one that holds the most has to go.
+        """
+        self._unfinished_bytes += change
+        self._unsettled_bytes += change
+        if self._unfinished_bytes > self._max_unfinished_bytes:
+            greediest = max(self._connections, key=lambda each: each.unfinished_bytes)
+            greediest.evict(Error(RESOURCE_LIMIT_EXCEEDED, "too many bytes of unfinished messages"))
+        elif change < 0 and self.full and self._has_room:
             self._set_full(False)
 
     def recognize(self, client: Client, identity: Identity) -> Client:
@@ -196,6 +217,12 @@ class AmqpServer:
         task.add_done_callback(partial(self._on_done, failed))
 
     # Inside
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether those who wait can be read again: once half is free, or all that can become so."""
+        settings = self.settings
+        return self._unsettled_bytes <= max(settings.max_total_unsettled_bytes >> 1, self._unfinished_bytes)
 
     def _on_done(self, failed: Callable[[BaseException], None], task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
