@@ -85,6 +85,12 @@ class AmqpSettings(Section):
     max_connections: Annotated[int, _number(1, 1_000_000)] = setting(
         "max-connections", 2000, "how many clients may be connected at a time, to each worker"
     )
+    max_connections_per_address: Annotated[int, _number(1, 1_000_000)] = setting(
+        "max-connections-per-address",
+        1000,
+        "how many of them may come from one network address; where there is no room for one more, "
+        "the one that has been silent for the longest makes it",
+    )
     max_sessions: Annotated[int, _number(1, 65_536)] = setting(
         "max-sessions", 256, "how many sessions a connection may have"
     )

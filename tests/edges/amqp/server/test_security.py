@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import socket
 import ssl
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -193,3 +195,44 @@ def test_sessions_beyond_the_limit_close_the_connection() -> None:
         error = wire.until(Closed).error
         assert error is not None
         assert error.condition == "amqp:connection:framing-error"
+
+
+def is_closed(peer: socket.socket) -> bool:
+    """Whether the server has cut a silent peer off."""
+    peer.settimeout(0.01)
+    try:
+        return not peer.recv(1)
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
+def test_a_handshake_of_tls_has_the_time_of_a_login(tls: Path) -> None:
+    with (
+        RunningServer(amqps=encrypted(tls), login_timeout_s=0.2) as server,
+        socket.create_connection(("127.0.0.1", server.amqp.ports[1])) as silent,
+    ):
+        eventually(lambda: is_closed(silent), timeout_s=10)
+
+
+def test_a_handshake_of_tls_takes_a_place_which_a_client_that_speaks_gets(tls: Path) -> None:
+    with (
+        RunningServer(amqps=encrypted(tls), max_connections=1) as server,
+        socket.create_connection(("127.0.0.1", server.amqp.ports[1])) as silent,
+        Wire(server.port) as wire,
+    ):
+        wire.open()
+        eventually(lambda: is_closed(silent), timeout_s=10)
+        with socket.create_connection(("127.0.0.1", server.amqp.ports[1])) as late:
+            eventually(lambda: is_closed(late), timeout_s=10)
+        wire.outcome(wire.sender("orders").send(b"1", message("x")))
+
+
+def test_silent_peers_of_one_address_do_not_lock_out_others_of_it() -> None:
+    with RunningServer(max_connections_per_address=3) as server, ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(5)]
+        with Wire(server.port) as wire:
+            wire.open()
+            eventually(lambda: [is_closed(each) for each in silent] == [True] * 3 + [False] * 2, timeout_s=10)
+            assert server.amqp.stats.turned_away == 3
