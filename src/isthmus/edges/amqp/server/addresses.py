@@ -1,7 +1,8 @@
 """Which addresses can be sent to: those that a route may take, and those of topics for the direct route.
 
 Whether a route takes a message is known only with the message. An address counts as taken by a route unless
-the route's predicate fails for it whatever the headers are.
+the route's predicate fails for it whatever the headers are, or depends on a pattern that only Java and
+Python's own search can tell: see `isthmus.routing.search`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from isthmus.config.model import values
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.message import Body, BodyKind, Message
 from isthmus.routing.predicate import (
+    Address,
     All,
     Any,
     Compare,
@@ -26,9 +28,12 @@ from isthmus.routing.predicate import (
 )
 from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 from isthmus.routing.route import TEMPORARY_PREFIX, Route, topic_of_address
+from isthmus.routing.search import found
 
 QUEUE: Final = "queue"
 """The capability of a target that is a JMS queue."""
+MAX_ADDRESS: Final = 1000
+"""How many characters an address may have: four times what a topic's name may."""
 KEPT: Final = 10_000
 """How many addresses are remembered; then they are asked for anew."""
 
@@ -80,6 +85,8 @@ class KafkaAddresses:
         """Look the address up; topics are made where that is allowed, for a queue with one partition."""
         if self.knows(address):
             return None
+        if len(address) > MAX_ADDRESS:
+            return f"{address!r:.300}: an address has no more than {MAX_ADDRESS} characters"
         if not any(_possible(route.predicate, address) is not False for route in self._routes):
             problem = await self._find_topic(address, queue) if self._direct else "no route takes it"
             if problem is not None:
@@ -105,17 +112,19 @@ class KafkaAddresses:
 
 
 def _possible(predicate: Predicate, address: str) -> bool | None:
-    """Whether the predicate holds for a message to that address; None if its headers decide."""
+    """Whether the predicate holds for a message to that address; None if that is not known yet."""
     match predicate:
         case All(terms):
-            found = [_possible(term, address) for term in terms]
-            return False if False in found else None if None in found else True
+            each = [_possible(term, address) for term in terms]
+            return False if False in each else None if None in each else True
         case Any(terms):
-            found = [_possible(term, address) for term in terms]
-            return True if True in found else None if None in found else False
+            each = [_possible(term, address) for term in terms]
+            return True if True in each else None if None in each else False
         case Not(term):
             inner = _possible(term, address)
             return None if inner is None else not inner
+        case Match(Address(), pattern):
+            return found(pattern, address)  # in a bounded time, which the address must not decide
         case Compare(field) | Match(field) | OneOf(field) | Exists(field):
             if isinstance(field, HeaderField):
                 return None

@@ -55,6 +55,8 @@ class AmqpService:
             queue_views=settings.amqp.queue_selectors == "views",
             auto_create=auto_create,
             max_deliveries=settings.amqp.max_deliveries,
+            link_bytes=settings.amqp.max_receiver_bytes,
+            total_bytes=settings.amqp.max_total_receiver_bytes,
             undeliverable=dead_letters.received,
             admin=self._admin,
         )

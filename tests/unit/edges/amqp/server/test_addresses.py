@@ -34,6 +34,7 @@ def find(predicate: str, address: str) -> str | None:
         "!(msg.address==other)",
         "msg.address!=other",
         "!(msg.address==orders && msg.header.Region==EU)",
+        "msg.address=~'(o)rders\\1?'",
     ],
 )
 def test_an_address_that_a_route_may_take_is_taken(predicate: str) -> None:
@@ -47,6 +48,7 @@ def test_an_address_that_a_route_may_take_is_taken(predicate: str) -> None:
         "msg.address==other && msg.header.Region==EU",
         "!(msg.address==orders || msg.header.Region==EU)",
         "msg.address!=orders",
+        "msg.address=~'^x'",
     ],
 )
 def test_an_address_that_no_route_can_take_is_not(predicate: str) -> None:
@@ -83,3 +85,13 @@ def test_no_address_leads_to_a_reserved_topic(address: str) -> None:
     admin = KafkaAdmin(Kafka("127.0.0.1:1"))
     book = KafkaAddresses(admin, [], direct=True, auto_create=True, reserved=reserved)
     assert "keeps for itself" in (asyncio.run(book.find(address)) or "")
+
+
+def test_a_pattern_does_not_let_an_address_keep_the_server_busy() -> None:
+    assert find("msg.address=~'^(a+)+$'", "a" * 999 + "b") is not None
+
+
+def test_an_address_has_a_length_that_can_be_remembered() -> None:
+    problem = find("msg.header.Region==EU", "a" * 1001)
+    assert problem is not None
+    assert "1000 characters" in problem

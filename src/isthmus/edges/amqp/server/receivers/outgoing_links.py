@@ -18,6 +18,7 @@ from isthmus.edges.amqp.protocol.terms import Source
 from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Client, ReceiverRequest
 from isthmus.edges.amqp.server.receivers.addresses import Kind, Origin, origin_of
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
+from isthmus.edges.amqp.server.receivers.budget import BudgetedSource, ByteBudget
 from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
 from isthmus.edges.amqp.server.receivers.group import Commits, GroupSource, Reading
 from isthmus.edges.amqp.server.receivers.outgoing_link import (
@@ -68,10 +69,12 @@ class KafkaOutgoingLinks:
         auto_create: bool = False,
         partitions: int = 4,
         max_deliveries: int = 10,
+        link_bytes: int = 32 * 2**20,
+        total_bytes: int = 256 * 2**20,
         undeliverable: Undeliverable = skip,
         admin: KafkaAdmin | None = None,
     ) -> None:
-        """Without an ``admin`` to share, it has one of its own."""
+        """Without an ``admin`` to share, it has one of its own. For the bytes see `ByteBudget`."""
         self._kafka = kafka
         self._admin = KafkaAdmin(kafka) if admin is None else admin
         self._owns_admin = admin is None
@@ -80,6 +83,7 @@ class KafkaOutgoingLinks:
         self._converter_of = converter_of
         self._groups = ReceiverAdmin(self._admin, auto_create=auto_create, partitions=partitions)
         self._undeliverable = undeliverable
+        self._budget = ByteBudget(link_bytes, total_bytes)
         self._queues = Queues(self._admin.client, undeliverable=undeliverable, max_deliveries=max_deliveries)
         self._temporary = TemporaryQueues(kafka, temporary_topic, self._temporary_ends, self._overflow)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -102,7 +106,7 @@ class KafkaOutgoingLinks:
             request.sign()
         return KafkaOutgoingLink(
             request,
-            supply,
+            BudgetedSource(supply, self._budget),
             self._converter_of(origin.topic),
             _granted(asked, filters),
             wants=_wants(filters, request.client),
@@ -131,7 +135,7 @@ class KafkaOutgoingLinks:
         supply = self._temporary.source(source.address or "", request.client.connection_id)
         return KafkaOutgoingLink(
             request,
-            supply,
+            BudgetedSource(supply, self._budget),
             TemporaryForm(),
             _granted(source, filters),
             wants=_wants(filters, request.client),
