@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from tests.support.polling import PATIENCE_S
@@ -105,7 +106,12 @@ class JmsShell:
         assert self._process.stdout is not None
         self._process.stdin.write("\t".join(map(str, words)) + "\n")
         self._process.stdin.flush()
-        return self._process.stdout.readline().rstrip("\n")
+        patience = Timer(PATIENCE_S, self._process.kill)
+        patience.start()
+        try:
+            return self._process.stdout.readline().rstrip("\n")
+        finally:
+            patience.cancel()
 
     def do(self, *words: object) -> None:
         """Do one thing that must go well."""

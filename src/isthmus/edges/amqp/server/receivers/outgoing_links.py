@@ -18,6 +18,7 @@ from isthmus.edges.amqp.protocol.terms import Source
 from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Client, ReceiverRequest
 from isthmus.edges.amqp.server.receivers.addresses import Kind, Origin, origin_of
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
+from isthmus.edges.amqp.server.receivers.browser import BrowserSource
 from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
 from isthmus.edges.amqp.server.receivers.group import Commits, GroupSource, Reading
 from isthmus.edges.amqp.server.receivers.outgoing_link import (
@@ -36,7 +37,7 @@ from isthmus.edges.amqp.server.receivers.temporary import LIMIT_BYTES, Temporary
 from isthmus.errors import Refused, RefusedFailure
 from isthmus.journal.layout import CLIENT
 from isthmus.kafka.admin import KafkaAdmin
-from isthmus.kafka.consumer import COMMITTED, EARLIEST
+from isthmus.kafka.consumer import COMMITTED
 from isthmus.kafka.options import Kafka
 from isthmus.kafka.records import PolledRecord
 
@@ -94,7 +95,9 @@ class KafkaOutgoingLinks:
         if origin.kind is Kind.TEMPORARY:
             return self._open_temporary(request, asked, filters)
         self._check(origin, filters)
-        partitions = await self._groups.partitions(origin.topic, queue=origin.kind is Kind.QUEUE)
+        partitions = await self._groups.partitions(
+            origin.topic, queue=origin.kind in (Kind.QUEUE, Kind.BROWSER)
+        )
         supply, closed = await self._source_for(request, asked, origin, filters, partitions)
         if filters.no_local:
             request.sign()
@@ -194,8 +197,12 @@ class KafkaOutgoingLinks:
             case Kind.TOPIC:
                 return await self._subscribe(request, source, topic, partitions, commits)
             case _:
-                reading = read(commits=Commits.NEVER, positions=dict.fromkeys(partitions, EARLIEST))
-                return GroupSource(self._kafka, reading), None
+                group = f"{QUEUE_PREFIX}{topic}"
+                await self._queues.flush(group)
+                ends, states = await asyncio.gather(
+                    self._groups.ends(topic, partitions), self._groups.progress(group, topic)
+                )
+                return BrowserSource(self._kafka, topic, states, ends), None
 
     async def _subscribe(
         self,

@@ -226,6 +226,10 @@ class Queue:
                 text = None if view.selector is None else view.selector.text
                 self._views.pop(text, None)
             self._update_demand()
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Return when Kafka has what was accepted, or is not likely to have it soon."""
         if self._member is not None:
             await self._member.flush_within()
 

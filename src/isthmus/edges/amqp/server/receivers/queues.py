@@ -53,6 +53,11 @@ class Queues:
             )
         return QueueSource(self._queues[group], at_most_once=at_most_once, selector=selector)
 
+    async def flush(self, group: str) -> None:
+        """Have Kafka know what receivers of this process are done with, in a bounded time."""
+        if group in self._queues:
+            await self._queues[group].flush()
+
     async def close(self) -> None:
         """Leave all groups, within a bounded time."""
         await asyncio.gather(*(queue.close() for queue in self._queues.values()))
