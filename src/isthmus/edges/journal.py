@@ -92,9 +92,9 @@ class TaggedJournal:
     def put_together(
         self,
         records: Sequence[Record],
-        size: int,
+        size: int,  # noqa: ARG002
         session: str,
-        on_done: OnDone,  # noqa: ARG002
+        on_done: OnDone,
     ) -> None:
         """As the journal does, which takes fewer of them: the header counts, too."""
         tagged = [layout.encode(self._tagged(layout.decode(record))) for record in records]

@@ -80,8 +80,8 @@ class BatchWriter:
     def add_together(self, records: Sequence[Record], size: int, session: str, on_done: OnDone) -> None:
         """Write records, likewise, in one batch: all of them are in the journal then, or none.
 
-        ``size`` is the sum of their `record_bytes`. ``on_done`` is called once for all, with `OversizeFailure`
-        if that is more than ``batch_bytes``.
+        ``size`` is the sum of their `record_bytes`. ``on_done`` is called once for all, with an
+        `OversizeFailure` if that is more than ``batch_bytes``.
         """
         if self._closed:
             self._refuse(on_done)
