@@ -14,7 +14,7 @@ from tests.support.pipeline.rows import source_rows
 
 from isthmus import AmqpMessage
 from isthmus.codecs.jms import to_message
-from isthmus.converters import converter
+from isthmus.converters import NoBody, converter
 from isthmus.converters.columns import convert
 from isthmus.converters.conversion_headers import conversion_headers
 from isthmus.errors import ConversionFailure, SoftFailure
@@ -68,8 +68,20 @@ plans = st.builds(
         source_topics=("other",),
         routes=(
             *(
-                Route(f"r{place}", predicate, f"t{place}", key, convert, policy, destination=destination)
-                for place, (predicate, key, convert, policy, destination) in enumerate(routes)
+                Route(
+                    f"r{place}",
+                    predicate,
+                    f"t{place}",
+                    key,
+                    convert,
+                    policy,
+                    destination=destination,
+                    key_pattern=pattern,
+                    no_body=no_body,
+                )
+                for place, (predicate, key, pattern, convert, no_body, policy, destination) in enumerate(
+                    routes
+                )
             ),
             *([direct_route(direct)] if direct else [destinations_route()] if keep else []),
         ),
@@ -86,7 +98,9 @@ plans = st.builds(
         st.tuples(
             strategies.predicates,
             st.none() | st.sampled_from(strategies.NAMES),
+            st.none() | strategies.patterns,
             converters,
+            st.sampled_from(NoBody),
             st.none() | st.sampled_from(OnError),
             st.sampled_from([None, None, "somewhere.else"]),
         ),

@@ -46,9 +46,14 @@ TEXTS = [
     "ä",
     "a'b\"c",
     "1\n",
+    "!!! ***",
+    "日本",
+    "😀",
+    "٣",
 ]
 
-texts = st.sampled_from(TEXTS) | st.text(max_size=6)
+# Up to where every Unicode agrees on what is a letter: Java's is older than Python's.
+texts = st.sampled_from(TEXTS) | st.text(st.characters(max_codepoint=0x86F), max_size=6)
 
 
 def _integer(type: HeaderType) -> st.SearchStrategy[Header]:

@@ -114,12 +114,15 @@ def _send(
 
 def _topic(settings: Settings, kafka: Kafka, address: str) -> AddressTopic | None:
     """The topic of the address, which an edge would have looked for."""
+    from isthmus.config.model.values import is_topic_name
     from isthmus.edges.addresses import address_topic
     from isthmus.kafka.blocking import describe
     from isthmus.routing.route import topic_of_address
 
     name = topic_of_address(address)
-    if not (settings.keeps_destinations or settings.message_convert) or not settings.is_addressable(name):
+    if not (settings.keeps_destinations or settings.message_convert) or name in settings.reserved_topics:
+        return None
+    if not is_topic_name(name):
         return None
     facts = describe(kafka, [name]).get(name)
     return None if facts is None else address_topic(name, facts, keep=settings.keeps_destinations)

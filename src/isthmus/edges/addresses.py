@@ -1,7 +1,8 @@
 """Which addresses can be sent to: those that a route may take, and those that Kafka has a topic for.
 
 Whether a route takes a message is known only with the message. An address counts as taken by a route unless
-the route's predicate fails for it whatever the headers are. Of an address with a topic the journal is told
+the route's predicate fails for it whatever the headers are, or depends on a pattern that only Java and
+Python's own search can tell: see `isthmus.routing.search`. Of an address with a topic the journal is told
 which one that is, for the router, which relies on it.
 """
 
@@ -21,6 +22,7 @@ from isthmus.journal.layout import AddressTopic, KafkaHeader, topic_header
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.message import Body, BodyKind, Message
 from isthmus.routing.predicate import (
+    Address,
     All,
     Any,
     Compare,
@@ -32,18 +34,22 @@ from isthmus.routing.predicate import (
     Predicate,
     matches,
 )
+from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 from isthmus.routing.route import TEMPORARY_PREFIX, Route, topic_of_address
+from isthmus.routing.search import found
 from isthmus.routing.size import LARGEST_BYTES
 
 QUEUE: Final = "queue"
 """The capability of a target that is a JMS queue."""
+MAX_ADDRESS: Final = 1000
+"""How many characters an address may have: four times what a topic's name may."""
 KEPT: Final = 10_000
 """How many addresses are remembered; then they are asked for anew."""
 REFRESH_S: Final = 10.0
 """How long what Kafka said of an address holds."""
 
 
-class Address(NamedTuple):
+class KnownAddress(NamedTuple):
     """An address that can be sent to."""
 
     topic: AddressTopic | None
@@ -56,13 +62,13 @@ class Address(NamedTuple):
     """When Kafka is to be asked again, by the loop's clock."""
 
 
-_ROUTED: Final = Address(None)
+_ROUTED: Final = KnownAddress(None)
 
 
 class AddressBook(Protocol):
     """Knows which addresses there are."""
 
-    def known(self, address: str) -> Address | None:
+    def known(self, address: str) -> KnownAddress | None:
         """An address that is known to be taken, without asking anyone; None if it is not, or no longer."""
         ...
 
@@ -92,31 +98,28 @@ class KafkaAddresses:
         direct: bool = False,
         keep: bool = False,
         refuse: bool = True,
-        is_addressable: Callable[[str], bool] = bool,
         partitions: int = 4,
         queue_partitions: int = 1,
+        reserved: ReservedTopics = BY_PREFIX,
         refresh_s: float = REFRESH_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``is_addressable`` tells the topics that an address may name from those that are nobody's.
-
-        Without ``refuse`` any address is taken: what becomes of a message is left to the router.
-        """
+        """Without ``refuse`` any address is taken: what becomes of a message is left to the router."""
         self._admin = admin
         self._routes = [route for route in routes if not route.is_direct]
         self._direct = direct
         self._keep = keep
         self._refuse = refuse
         self._auto_create = auto_create
-        self._is_addressable = is_addressable
         self._partitions = partitions
         self._queue_partitions = queue_partitions
+        self._reserved = reserved
         self._refresh_s = refresh_s
         self._clock = clock
-        self._known: dict[str, Address] = {}
+        self._known: dict[str, KnownAddress] = {}
         self._asking: dict[str, asyncio.Future[str | None]] = {}
 
-    def known(self, address: str) -> Address | None:
+    def known(self, address: str) -> KnownAddress | None:
         """One that was found a short time ago, or that of a temporary queue, here or elsewhere."""
         found = self._known.get(address)
         if found is not None:
@@ -127,6 +130,8 @@ class KafkaAddresses:
         """Look the address up; topics are made where that is allowed, for a queue with one partition."""
         if self.known(address) is not None:
             return None
+        if len(address) > MAX_ADDRESS:
+            return f"{address!r:.300}: an address has no more than {MAX_ADDRESS} characters"
         asking = self._asking.get(address)
         if asking is None:  # those who ask at the same time share one answer
             asking = self._asking[address] = asyncio.ensure_future(self._find(address, queue))
@@ -153,7 +158,7 @@ class KafkaAddresses:
         if len(self._known) >= KEPT:  # routes may take any number of them
             self._known.clear()
         header = None if topic is None else topic_header(topic)
-        self._known[address] = Address(topic, header, queue, self._clock() + self._refresh_s)
+        self._known[address] = KnownAddress(topic, header, queue, self._clock() + self._refresh_s)
         return None
 
     async def _look_up(self, address: str, queue: bool) -> tuple[AddressTopic | None, str | None]:
@@ -173,8 +178,8 @@ class KafkaAddresses:
             values.topic_name(topic)
         except ValueError as error:
             return f"no topic can have that name: {error}"
-        if not self._is_addressable(topic):
-            return f"the topic {topic} is not for messages"
+        if topic in self._reserved:
+            return f"no message is published to {topic}, which Kafka or the bridge keeps for itself"
         facts = await self._admin.describe(topic)
         if facts is None and create and self._auto_create:
             await self._admin.create_topic(topic, self._queue_partitions if queue else self._partitions)
@@ -193,17 +198,19 @@ def address_topic(name: str, facts: TopicFacts, *, keep: bool) -> AddressTopic:
 
 
 def _possible(predicate: Predicate, address: str) -> bool | None:
-    """Whether the predicate holds for a message to that address; None if its headers decide."""
+    """Whether the predicate holds for a message to that address; None if that is not known yet."""
     match predicate:
         case All(terms):
-            found = [_possible(term, address) for term in terms]
-            return False if False in found else None if None in found else True
+            each = [_possible(term, address) for term in terms]
+            return False if False in each else None if None in each else True
         case Any(terms):
-            found = [_possible(term, address) for term in terms]
-            return True if True in found else None if None in found else False
+            each = [_possible(term, address) for term in terms]
+            return True if True in each else None if None in each else False
         case Not(term):
             inner = _possible(term, address)
             return None if inner is None else not inner
+        case Match(Address(), pattern):
+            return found(pattern, address)  # in a bounded time, which the address must not decide
         case Compare(field) | Match(field) | OneOf(field) | Exists(field):
             if isinstance(field, HeaderField):
                 return None

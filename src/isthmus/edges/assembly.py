@@ -169,7 +169,7 @@ class Assembly:
             direct=True,
             refuse=False,
             auto_create=False,
-            is_addressable=self._settings.is_addressable,
+            reserved=self._settings.reserved_topics,
         )
         return AddressedJournal(journal, addresses)
 

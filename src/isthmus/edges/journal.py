@@ -12,13 +12,14 @@ from dataclasses import replace
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.converters.conversion_headers import conversion_headers
-from isthmus.edges.addresses import Address, AddressBook
+from isthmus.edges.addresses import AddressBook, KnownAddress
 from isthmus.edges.contract import Journal
 from isthmus.errors import HardFailure, Outage, SoftFailure
 from isthmus.journal import OnDone, layout
 from isthmus.journal.batches import BatchWriter
 from isthmus.journal.layout import Entry, Op, Record
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.producer import record_bytes
 from isthmus.message import Header
 
 
@@ -61,9 +62,9 @@ class EdgeJournal:
         """As the contract says."""
         return self._writer.batch_bytes
 
-    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+    def put_together(self, records: Sequence[Record], size: int, session: str, on_done: OnDone) -> None:
         """As the contract says. The records must have what ``json`` needs."""
-        self._writer.add_together(records, session, on_done)
+        self._writer.add_together(records, size, session, on_done)
 
     async def close(self) -> None:
         """Wait until all that was put is done, and disconnect. Raises `HardFailure` if that takes long."""
@@ -110,9 +111,9 @@ class AddressedJournal:
         """As the journal's."""
         return self._journal.batch_bytes
 
-    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+    def put_together(self, records: Sequence[Record], size: int, session: str, on_done: OnDone) -> None:
         """As the journal does: other systems have no transactions here, and nobody is told of topics."""
-        self._journal.put_together(records, session, on_done)
+        self._journal.put_together(records, size, session, on_done)
 
     async def _look_up(self, session: str) -> None:
         held = self._held[session]
@@ -126,12 +127,12 @@ class AddressedJournal:
                 except Outage:  # the journal cannot be written either
                     continue
                 except HardFailure:  # nobody may know: let the router see to it
-                    address = Address(None)
+                    address = KnownAddress(None)
             held.popleft()
             self._write(entry, address, on_done)
         del self._held[session]
 
-    def _write(self, entry: Entry, address: Address, on_done: OnDone) -> None:
+    def _write(self, entry: Entry, address: KnownAddress, on_done: OnDone) -> None:
         self._journal.put(entry._replace(topic=address.topic), on_done)
 
 
@@ -155,10 +156,16 @@ class TaggedJournal:
         """As the journal's."""
         return self._journal.batch_bytes
 
-    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+    def put_together(
+        self,
+        records: Sequence[Record],
+        size: int,  # noqa: ARG002
+        session: str,
+        on_done: OnDone,
+    ) -> None:
         """As the journal does, which takes fewer of them: the header counts, too."""
         tagged = [layout.encode(self._tagged(layout.decode(record))) for record in records]
-        self._journal.put_together(tagged, session, on_done)
+        self._journal.put_together(tagged, sum(map(record_bytes, tagged)), session, on_done)
 
     def _tagged(self, entry: Entry) -> Entry:
         headers = {**entry.message.headers, **self._added}

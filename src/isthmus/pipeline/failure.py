@@ -31,7 +31,7 @@ _PASSING = re.compile(
     # A process of the ledger's was killed, or the machine is too busy to start one.
     r"|Python worker (?:failed to connect back|exited unexpectedly)"
 )
-"""What ends by itself: a broker that is away or changes places, a process that is replaced."""
+"""What ends by itself: a broker that is unavailable or moves, a process that is replaced."""
 
 
 def explain(query: str, error: str, settings: Settings, kafka: Kafka, log: str) -> HardFailure:

@@ -37,7 +37,7 @@ def look(settings: Settings, kafka: Kafka) -> tuple[RoutingPlan, int]:
     routed, destinations, sources = _named_topics(settings)
     # For messages whose addresses nobody has looked up, such as those of other programs.
     names = topic_names(kafka) if settings.message_convert else set()
-    addressable = {name for name in names if settings.is_addressable(name)}
+    addressable = {name for name in names if name not in settings.reserved_topics}
     facts = describe(kafka, destinations | sources | addressable)
     check_topics(settings, facts)
     writable = {name for name in addressable if name in facts and facts[name].writable}

@@ -17,6 +17,7 @@ from typing import TypeVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from isthmus.converters import NoBody
 from isthmus.converters import columns as converters
 from isthmus.converters.jms import DESTINATION, ENCODED
 from isthmus.errors import (
@@ -172,8 +173,10 @@ def _conversion(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]
         fallback = F.lit(None).cast("binary") if is_direct else F.col("key")
         return F.coalesce(asked_for, fallback) if chosen_by_sender else F.col("key")
 
-    def value(convert: str) -> Column:
-        return F.col("by_user.value") if ":" in convert else converters.convert(convert, message).value
+    def value(form: tuple[str, NoBody]) -> Column:
+        return (
+            F.col("by_user.value") if ":" in form[0] else converters.convert(form[0], message, form[1]).value
+        )
 
     def headers(kept: str) -> Column:
         marks = _marks(plan, message)
@@ -202,7 +205,7 @@ def _conversion(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]
             lambda route: (route.key, route.is_direct, not route.has_jms_headers, route.has_own_converter),
             key,
         ).cast("binary"),
-        "new_value": _of_route(plan, lambda route: route.convert, value).cast("binary"),
+        "new_value": _of_route(plan, lambda route: (route.convert, route.no_body), value).cast("binary"),
         "new_headers": _of_route(plan, kept, headers),
     }
 
@@ -287,27 +290,22 @@ def _checks(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]:
     """What there is to say about what is to be published."""
     routed = F.col("route").isNotNull()
 
-    def key_error(name: str | None) -> Column:
-        value = F.col("new_key")
+    def key_error(key: tuple[str | None, str | None]) -> Column:
+        name, pattern = key
         if name is None:
             return F.lit(None).cast("string")
-        return (
-            F.when(value.isNull(), f"no header {name}")
-            .when(
-                routing.is_opaque(name, value, message.types(name)),
-                f"header {name} is neither text nor a number",
-            )
-            .when(F.octet_length(value) == 0, f"header {name} is empty")
-        )
+        return routing.key_error(name, pattern, F.col("new_key"), message.types(name))
 
-    def unconverted(convert: str) -> Column:
-        if ":" in convert:
+    def unconverted(form: tuple[str, NoBody]) -> Column:
+        if ":" in form[0]:
             return F.lit(None).cast("string")
-        return converters.convert(convert, message).error
+        return converters.convert(form[0], message, form[1]).error
 
     checks = {
-        "key_error": _of_route(plan, lambda route: route.key, key_error).cast("string"),
-        "unconverted": _of_route(plan, lambda route: route.convert, unconverted).cast("string"),
+        "key_error": _of_route(plan, lambda route: (route.key, route.key_pattern), key_error).cast("string"),
+        "unconverted": _of_route(plan, lambda route: (route.convert, route.no_body), unconverted).cast(
+            "string"
+        ),
         "size": F.when(
             routed & ~_surely_fits(plan, message),
             routing.record_size(F.col("new_key"), F.col("new_value"), F.col("new_headers")),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from isthmus.converters import converter
+from isthmus.converters import NoBody, converter
 from isthmus.converters.jms import CONVERTIBLE, DESTINATION, ENCODED
 from isthmus.converters.journaled import as_amqp, kafka_value
 from isthmus.errors import DecodeError, DestinationFailure, OversizeFailure, SoftFailure
@@ -128,7 +128,9 @@ def _publish(
         if route.key is None:
             key = None if made.key is None else made.key.encode()
     else:
-        value = kafka_value(route.convert, entry)
+        # A record of another topic that has no value is a tombstone, and stays one.
+        no_body = NoBody.NULL if entry.message.protocol == "kafka" else route.no_body
+        value = kafka_value(route.convert, entry, no_body)
         if route.has_jms_headers:
             headers = own_headers if _is_readable(route, entry) else [*own_headers, ENCODED]
         else:
@@ -151,7 +153,7 @@ def _is_readable(route: Route, entry: Entry) -> bool:
 def _key(route: Route, record: Record, entry: Entry) -> bytes | None:
     """The header that the route names, or what the sender asks for; or else the message id, if not direct."""
     if route.key is not None:
-        return select_key(entry.message, route.key)
+        return select_key(entry.message, route.key, route.key_pattern)
     if route.has_jms_headers:
         return record.key
     asked_for = dict(entry.conversion).get(layout.KEY)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 
+from isthmus.converters.contract import NoBody
 from isthmus.converters.jms import DESTINATION
 from isthmus.routing.predicate import Predicate, parse
 
@@ -47,6 +48,10 @@ class Route:
     """The predicate as the configuration has it, for people."""
     destination: str | None = None
     """The subject, queue or address for an edge to deliver to, if the topic is that edge's outbox."""
+    key_pattern: str | None = None
+    """A regular expression that the whole key has to match."""
+    no_body: NoBody = NoBody.NULL
+    """What a message of the journal becomes that has no body."""
 
     @property
     def is_direct(self) -> bool:

@@ -10,11 +10,12 @@ from typing import Any, Self, TypeVar
 from tests.support.journals import MemoryJournal
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
-from isthmus.edges.addresses import Address, AddressBook
+from isthmus.edges.addresses import AddressBook, KnownAddress
 from isthmus.edges.amqp.server.contract import OutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users
 from isthmus.edges.contract import Journal
+from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 
 T = TypeVar("T")
 
@@ -25,8 +26,8 @@ class AnyAddress:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def known(self, address: str) -> Address | None:
-        return Address(None) if address in self.asked and not address.startswith("no-") else None
+    def known(self, address: str) -> KnownAddress | None:
+        return KnownAddress(None) if address in self.asked and not address.startswith("no-") else None
 
     async def find(self, address: str, *, queue: bool = False) -> str | None:
         await asyncio.sleep(0)
@@ -44,6 +45,7 @@ class RunningServer:
         addresses: AddressBook | None = None,
         amqps: AmqpsSettings | None = None,
         users: Users | None = None,
+        reserved: ReservedTopics = BY_PREFIX,
         outgoing_links: OutgoingLinks | None = None,
         max_message_size: int = 1_000_000,
         senders_choose: bool = False,
@@ -58,6 +60,7 @@ class RunningServer:
         self._more = {
             "amqps": amqps,
             "users": users,
+            "reserved": reserved,
             "outgoing_links": outgoing_links,
             "max_message_size": max_message_size,
             "senders_choose": senders_choose,

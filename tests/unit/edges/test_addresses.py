@@ -6,13 +6,14 @@ from unittest.mock import ANY
 
 import pytest
 
-from isthmus.config import RoutingSettings, Settings, TopicFacts
+from isthmus.config import TopicFacts
 from isthmus.edges import addresses
-from isthmus.edges.addresses import Address, KafkaAddresses
+from isthmus.edges.addresses import KafkaAddresses, KnownAddress
 from isthmus.errors import Outage
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.options import Kafka
 from isthmus.routing.predicate import parse
+from isthmus.routing.reserved import ReservedTopics
 from isthmus.routing.route import Route
 from isthmus.routing.size import LARGEST_BYTES
 
@@ -21,7 +22,7 @@ def find(predicate: str, address: str) -> str | None:
     nowhere = KafkaAdmin(Kafka("127.0.0.1:1"))
     book = KafkaAddresses(nowhere, [Route("r", parse(predicate), "t")], auto_create=False)
     problem = asyncio.run(book.find(address))
-    assert book.known(address) == (None if problem else Address(None, expires=ANY))
+    assert book.known(address) == (None if problem else KnownAddress(None, expires=ANY))
     return problem
 
 
@@ -38,6 +39,7 @@ def find(predicate: str, address: str) -> str | None:
         "!(msg.address==other)",
         "msg.address!=other",
         "!(msg.address==orders && msg.header.Region==EU)",
+        "msg.address=~'(o)rders\\1?'",
     ],
 )
 def test_an_address_that_a_route_may_take_is_taken(predicate: str) -> None:
@@ -51,6 +53,7 @@ def test_an_address_that_a_route_may_take_is_taken(predicate: str) -> None:
         "msg.address==other && msg.header.Region==EU",
         "!(msg.address==orders || msg.header.Region==EU)",
         "msg.address!=orders",
+        "msg.address=~'^x'",
     ],
 )
 def test_an_address_that_no_route_can_take_is_not(predicate: str) -> None:
@@ -77,6 +80,26 @@ def test_only_so_many_addresses_are_remembered(monkeypatch: pytest.MonkeyPatch) 
     assert [name for name in "abcd" if book.known(name)] == ["d"]
     asyncio.run(find("a"))
     assert book.known("a")
+
+
+@pytest.mark.parametrize(
+    "address", ["__consumer_offsets", "isthmus.main.journal", "isthmus/main/x", "failed"]
+)
+def test_no_address_leads_to_a_reserved_topic(address: str) -> None:
+    reserved = ReservedTopics(dead_letters="failed")
+    admin = KafkaAdmin(Kafka("127.0.0.1:1"))
+    book = KafkaAddresses(admin, [], direct=True, auto_create=True, reserved=reserved)
+    assert "keeps for itself" in (asyncio.run(book.find(address)) or "")
+
+
+def test_a_pattern_does_not_let_an_address_keep_the_server_busy() -> None:
+    assert find("msg.address=~'^(a+)+$'", "a" * 999 + "b") is not None
+
+
+def test_an_address_has_a_length_that_can_be_remembered() -> None:
+    problem = find("msg.header.Region==EU", "a" * 1001)
+    assert problem is not None
+    assert "1000 characters" in problem
 
 
 class Topics:
@@ -151,15 +174,6 @@ def test_an_address_without_a_topic_is_refused_or_gets_one() -> None:
     made = addresses_of(Topics(), "msg.address==a", keep=True, auto_create=True)
     assert header(made, "a", queue=True) == "a 1 1000 jms"
     assert header(made, "b") == "b 4 1000 jms"
-
-
-def test_topics_of_kafka_s_own_and_of_the_bridge_s_cannot_be_sent_to() -> None:
-    own = Settings(bridge_id="b", routing=RoutingSettings(dead_letter_topic="dead")).is_addressable
-    topics = Topics(**dict.fromkeys(["__consumer_offsets", "isthmus.b.journal", "dead", "orders"], 1))
-    book = addresses_of(topics, keep=True, is_addressable=own)
-    for name in ("__consumer_offsets", "isthmus.b.journal", "isthmus.b.temporary", "dead"):
-        assert refusal(book, name) == f"{name!r}: the topic {name} is not for messages"
-    assert header(book, "orders") == "orders 1 1000 jms"
 
 
 def test_a_topic_that_may_not_be_written_is_refused() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from tests.support.journals import write
 
-from isthmus.edges.addresses import Address
+from isthmus.edges.addresses import KnownAddress
 from isthmus.edges.journal import AddressedJournal, EdgeJournal, TaggedJournal
 from isthmus.errors import EncodeError, HardFailure, IsthmusError, Outage
 from isthmus.journal import OnDone, layout
@@ -33,7 +33,7 @@ class FakeWriter:
         self.added.append((record, session))
         asyncio.get_running_loop().call_soon(on_done, self.refuses)
 
-    def add_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+    def add_together(self, records: Sequence[Record], size: int, session: str, on_done: OnDone) -> None:
         self.together.append((list(records), session))
         asyncio.get_running_loop().call_soon(on_done, self.refuses)
 
@@ -77,9 +77,9 @@ class Addresses:
     def __init__(self, *failures: HardFailure) -> None:
         self.failures = list(failures)
         self.answer = asyncio.Event()
-        self.found: dict[str, Address] = {}
+        self.found: dict[str, KnownAddress] = {}
 
-    def known(self, address: str) -> Address | None:
+    def known(self, address: str) -> KnownAddress | None:
         return self.found.get(address)
 
     async def find(self, address: str, *, queue: bool = False) -> str | None:
@@ -87,7 +87,7 @@ class Addresses:
         if self.failures:
             raise self.failures.pop(0)
         topic = None if address.startswith("no-") else AddressTopic(address, 4, 1000)
-        self.found[address] = Address(topic)
+        self.found[address] = KnownAddress(topic)
         return None
 
 
@@ -97,7 +97,7 @@ def in_session(session: str, address: str) -> Entry:
 
 
 async def written(writer: FakeWriter, count: int) -> list[tuple[str, str | None]]:
-    """Address and topic of what was written."""
+    """KnownAddress and topic of what was written."""
     while len(writer.added) < count:
         await asyncio.sleep(0)
     entries = [layout.decode(record) for record, _ in writer.added]
@@ -108,7 +108,7 @@ def test_an_addressed_journal_is_told_of_topics_in_the_order_of_each_session() -
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         addresses = Addresses()
         addressed = AddressedJournal(journal, addresses)
-        addresses.found["known"] = Address(AddressTopic("known", 1, 1))
+        addresses.found["known"] = KnownAddress(AddressTopic("known", 1, 1))
         for session, address in [("s", "a"), ("s", "known"), ("t", "known"), ("s", "no-topic"), ("s", "a")]:
             addressed.put(in_session(session, address), lambda _: None)
         assert await written(writer, 1) == [("known", "known")]
@@ -162,7 +162,7 @@ def test_records_that_are_put_together_go_on_together() -> None:
 
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         told: list[IsthmusError | None] = []
-        journal.put_together([record, record], "s", told.append)
+        journal.put_together([record, record], 2, "s", told.append)
         await asyncio.sleep(0)
         assert told == [None]
         assert writer.together == [([record, record], "s")]
@@ -174,7 +174,7 @@ def test_records_that_are_put_together_go_on_together() -> None:
 def test_a_tagged_journal_adds_its_header_to_records_that_are_put_together() -> None:
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         tagged = TaggedJournal(journal, "Connector", "eu")
-        tagged.put_together([layout.encode(entry())] * 2, "s", lambda _: None)
+        tagged.put_together([layout.encode(entry())] * 2, 2, "s", lambda _: None)
         [(records, session)] = writer.together
         assert session == "s"
         headers = [layout.decode(record).message.headers for record in records]

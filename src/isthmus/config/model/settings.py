@@ -21,7 +21,9 @@ from isthmus.config.model.nats import NatsIntakeSettings, NatsSettings
 from isthmus.config.model.plan import Plan, plan
 from isthmus.config.model.section import Group, Section, setting
 from isthmus.config.syntax.hidden import Hidden, Options
+from isthmus.converters.contract import NoBody
 from isthmus.routing.predicate import Predicate
+from isthmus.routing.reserved import ReservedTopics
 from isthmus.routing.route import OnError, Route, destinations_route, direct_route, temporary_routes
 
 ROUTER, LEDGER = "router", "ledger"
@@ -172,7 +174,20 @@ class RouteSettings(Section):
         "the header that becomes the Kafka key, as `msg.header.<Name>`",
         default_text="the message id",
     )
+    key_pattern: Annotated[str, PlainValidator(values.pattern)] | None = setting(
+        "conv.key.pattern",
+        None,
+        "a regular expression that the whole key has to match, such as `[A-Za-z0-9]+`",
+    )
     convert: Converter = setting("conv.message", "jms", "the converter that makes the Kafka record")
+    no_body: Annotated[NoBody, PlainValidator(values.choice(*NoBody))] | None = setting(
+        "conv.no-body",
+        None,
+        "what a message without a body becomes with `jms` and `default`: `null`, a record without a value, "
+        "which in a compacted topic deletes what has its key; `empty`, a value of no bytes; "
+        "or `fail`, a soft failure",
+        default_text="`empty` in a topic, `null` on the way to another system",
+    )
     on_error: ErrorPolicy | None = setting(
         "on-error", None, "the route's own error policy", default_text="routing.on-error"
     )
@@ -231,12 +246,6 @@ class Settings(Section):
         """Whether what AMQP clients send to a JMS destination goes there, wherever a route takes it too."""
         return self.listens_to_amqp and self.amqp.destinations == "keep"
 
-    def is_addressable(self, topic: str) -> bool:
-        """Whether a message's address may name the topic: none of Kafka's own or of the bridge's."""
-        own = (self.journal.topic, self.routing.dead_letter_topic)
-        reserved = topic in own or topic.startswith(("__", f"isthmus.{self.bridge_id}."))
-        return values.is_topic_name(topic) and not reserved
-
     @property
     def temporary_routes(self) -> tuple[Route, ...]:
         """The routes to the temporary queues of AMQP clients, where there can be any."""
@@ -248,6 +257,11 @@ class Settings(Section):
     def temporary_topic(self) -> str:
         """The topic that all temporary queues share."""
         return self._named("temporary")
+
+    @property
+    def reserved_topics(self) -> ReservedTopics:
+        """The topics that need a grant by name, and that no address leads to."""
+        return ReservedTopics(self.journal.topic, self.routing.dead_letter_topic)
 
     @property
     def plan(self) -> Plan:
@@ -267,6 +281,11 @@ class Settings(Section):
     def queries(self) -> tuple[str, ...]:
         """What the pipeline runs. Only JMS clients have transactions, which is what the ledger is for."""
         return self.pipeline.queries or ((ROUTER, LEDGER) if self.listens_to_amqp else (ROUTER,))
+
+    @property
+    def own_converters(self) -> tuple[str, ...]:
+        """The classes of users' that convert: Python, which Spark's real-time mode cannot run."""
+        return tuple(dict.fromkeys(each.convert for each in self.all_routes if each.has_own_converter))
 
     @property
     def uses_json(self) -> bool:

@@ -16,7 +16,7 @@ from tests.support.kafka.topics import delete_topic, new_topic  # noqa: E402
 from tests.support.names import unique  # noqa: E402
 from tests.support.polling import eventually  # noqa: E402
 
-from isthmus.edges.addresses import Address, KafkaAddresses  # noqa: E402
+from isthmus.edges.addresses import KafkaAddresses, KnownAddress  # noqa: E402
 from isthmus.journal.layout import AddressTopic, topic_header  # noqa: E402
 from isthmus.kafka.admin import KafkaAdmin  # noqa: E402
 from isthmus.kafka.options import Kafka  # noqa: E402
@@ -27,8 +27,8 @@ ORDERS = AddressTopic("orders", 4, 5000, is_destination=True)
 class Destinations:
     """Has the address ``orders``."""
 
-    def known(self, address: str) -> Address | None:
-        return Address(ORDERS, topic_header(ORDERS)) if address == "orders" else None
+    def known(self, address: str) -> KnownAddress | None:
+        return KnownAddress(ORDERS, topic_header(ORDERS)) if address == "orders" else None
 
     async def find(self, address: str, *, queue: bool = False) -> str | None:
         return None if address == "orders" else "there is none"

@@ -55,6 +55,8 @@ class AmqpService:
             queue_views=settings.amqp.queue_selectors == "views",
             auto_create=auto_create,
             max_deliveries=settings.amqp.max_deliveries,
+            link_bytes=settings.amqp.max_receiver_bytes,
+            total_bytes=settings.amqp.max_total_receiver_bytes,
             undeliverable=dead_letters.received,
             admin=self._admin,
         )
@@ -68,12 +70,13 @@ class AmqpService:
                 direct=settings.message_convert is not None,
                 keep=settings.keeps_destinations,
                 auto_create=auto_create,
-                is_addressable=settings.is_addressable,
+                reserved=settings.reserved_topics,
             ),
             outgoing_links=self._outgoing_links,
             max_message_size=largest_message(journal),
             container_id=settings.bridge_id,
             users=Users.read(Path(users)) if users else None,
+            reserved=settings.reserved_topics,
             as_json=settings.uses_json,
             senders_choose=settings.message_convert not in (None, "jms"),
         )
