@@ -62,7 +62,7 @@ def test_a_good_file_ends_with_0(run):
 def test_it_says_what_is_taken_and_what_becomes_of_a_message_without_a_route(run):
     shown = run(GOOD).stdout
     assert "takes: AMQP and JMS clients at 127.0.0.1, port 5672" in shown
-    assert "without a route: a message stays in the journal" in shown
+    assert "without a route: an AMQP client's message goes to its JMS destination" in shown
     assert json.loads(run(GOOD, "--json").stdout)["outline"]["takes"].startswith("AMQP and JMS clients")
 
 

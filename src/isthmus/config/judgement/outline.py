@@ -37,6 +37,8 @@ def _ways_in(settings: Settings) -> Iterator[str]:
 
 
 def _unmatched(settings: Settings) -> str:
-    if settings.message_convert is None:
-        return "a message stays in the journal and is published nowhere (message.convert is not set)"
-    return f"a message goes to the topic that its address names, as {shown(settings.message_convert)}"
+    if settings.message_convert is not None:
+        return f"a message goes to the topic that its address names, as {shown(settings.message_convert)}"
+    if settings.keeps_destinations:
+        return "an AMQP client's message goes to its JMS destination, the topic of its address, alone"
+    return "a message stays in the journal and is published nowhere (message.convert is not set)"

@@ -62,6 +62,9 @@ def test_it_says_what_messages_are_taken_from(loaded, written, takes):
 
 def test_it_says_what_becomes_of_a_message_without_a_route(loaded):
     name = "without a route"
-    assert outline(loaded(ROUTE))[name].startswith("a message stays in the journal and is published nowhere")
+    closed = outline(loaded(f"{ROUTE}amqp.enabled=false"))[name]
+    assert closed.startswith("a message stays in the journal and is published nowhere")
+    assert "goes to its JMS destination" in outline(loaded(ROUTE))[name]
+    assert "published nowhere" in outline(loaded(f"{ROUTE}amqp.destinations=routed"))[name]
     direct = outline(loaded(f"{ROUTE}message.convert=json"))[name]
     assert direct == "a message goes to the topic that its address names, as json"
