@@ -171,7 +171,7 @@ def test_wrong_usage_is_exit_code_2(tmp_path: Path) -> None:
 def test_a_bridge_finds_topics_that_come_later_and_goes_on_after_a_stop(tmp_path: Path) -> None:
     config = tmp_path / "b.properties"
     config.write_text(
-        "bridge.id=again\nmessage.convert=default\nrouting.on-error=skip\n"
+        "bridge.id=again\namqp.enabled=false\nmessage.convert=default\nrouting.on-error=skip\n"
         "routes.r.predicate=msg.address==a\nroutes.r.dest.topic=out\n"
         "routes.s.predicate=msg.address==b\nroutes.s.dest.topic=out\nroutes.s.conv.key=msg.header.k\n"
         "routes.s.on-error=stop\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -26,8 +27,34 @@ def nats_mq(
     """Print our configuration for one of the NATS-MQ bridge. What has no equal is a comment that says so."""
     from isthmus.connectors.importer import convert
 
+    _print(file, convert)
+
+
+@importing.command("strimzi")
+def strimzi(
+    file: Annotated[
+        Path, typer.Argument(help="Its [bold]application.properties[/] or [bold]bridge.properties[/].")
+    ],
+) -> None:
+    """Print our configuration for one of Strimzi's AMQP bridge, of any of its years."""
+    from isthmus.config.foreign.strimzi import convert
+
+    _print(file, convert)
+
+
+@importing.command("jms-bridge")
+def jms_bridge(
+    file: Annotated[Path, typer.Argument(help="Its [bold]jms-bridge.conf[/] (HOCON) or properties.")],
+) -> None:
+    """Print our configuration for one of the JMS bridge. What has no equal is a comment that says so."""
+    from isthmus.config.foreign.jms_bridge import convert
+
+    _print(file, convert)
+
+
+def _print(file: Path, convert: Callable[[str], str]) -> None:
     try:
-        converted = convert(file.read_text(encoding="utf-8"))
+        converted = convert(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isthmus import config
 from isthmus.cli.bridge import ConfigFile, connect, kafka_folder, read_settings
 from isthmus.cli.status import Show, status
 from isthmus.config import Settings
@@ -155,6 +156,7 @@ class _Bridge:
         }
         if self._pipeline:
             facts |= {"routes": str(len(settings.routes)), "mode": _mode(settings)}
+            facts["without a route"] = config.outline(settings)["without a route"]
         if self._edges:
             if ports := self._edges.amqp_ports:
                 facts["amqp"] = ", ".join(f"{settings.amqp.host}:{port}" for port in ports)

@@ -274,8 +274,14 @@ class Settings(Section):
 
     @property
     def listens_to_amqp(self) -> bool:
-        """Whether AMQP clients can connect: once any key says where or how."""
-        return bool(self.amqp.model_fields_set) or self.amqps.port is not None
+        """Whether AMQP clients can connect: once any key says where or how, unless it is disabled."""
+        return self.amqps.port is not None or (self.amqp.enabled and bool(self.amqp.model_fields_set))
+
+    @property
+    def takes_messages(self) -> bool:
+        """Whether messages come from anywhere but AMQP clients."""
+        intakes = self.nats_intakes or self.mq_intakes or self.connectors or self.routing.source_topics
+        return bool(intakes) or any(broker.addresses for broker in self.amqp_brokers.values())
 
     @property
     def queries(self) -> tuple[str, ...]:

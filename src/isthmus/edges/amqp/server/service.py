@@ -93,7 +93,7 @@ class AmqpService:
         except OSError as error:
             raise HardFailure(
                 f"the AMQP server cannot listen on {self._where}: {error.strerror}",
-                remedy="set amqp.host and amqp.port; port 0 takes any that is free",
+                remedy="set amqp.host and amqp.port (0: any that is free), or amqp.enabled=false",
             ) from None
         _spare_the_collector()
         self.ready.set()
