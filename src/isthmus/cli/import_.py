@@ -27,11 +27,14 @@ def nats_mq(
     from isthmus.connectors.importer import convert
 
     try:
-        converted = convert(file.read_text(encoding="utf-8"))
+        converted = convert(file.read_text(encoding="utf-8"), file.parent)
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{file} is not UTF-8 text") from None
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from None
-    typer.echo(converted, nl=False)
+    typer.echo(converted.text, nl=False)
+    if converted.left_out:
+        keys = ", ".join(each.key for each in converted.left_out)
+        typer.echo(f"left out, with the reason as a comment: {keys}", err=True)
