@@ -16,6 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from isthmus.config.model.settings import PipelineSettings
 from isthmus.kafka.options import Kafka
+from isthmus.pipeline.cluster import first_attempts, is_local
 from isthmus.pipeline.once import (
     Published,
     await_tasks,
@@ -76,7 +77,8 @@ def read_topics(
     )
     if most_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(most_per_batch))
-    return reader.options(**_prefixed(defaults | kafka.java_options())).load()
+    rows = reader.options(**_prefixed(defaults | kafka.java_options())).load()
+    return rows if is_local(spark.sparkContext.master) else first_attempts(rows)
 
 
 def start_router(
@@ -146,7 +148,7 @@ class RouterStarts:
         """Return when what ran before can no longer write. Raises `Outage` when that takes long."""
         if self._last is not None:
             await_tasks(self._spark, self._last)
-        if self._settings.master.startswith("local"):
+        if is_local(self._spark.sparkContext.master):
             close_producers(self._spark)
         elif self._last is not None and self._last.exception() is not None:
             # Producers of executors are out of reach: they send what they have for as long as it may take.

@@ -14,8 +14,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from isthmus.config.model.settings import LEDGER, ROUTER, Settings
 from isthmus.errors import HardFailure
 from isthmus.kafka.options import Kafka
-from isthmus.pipeline import measures
+from isthmus.pipeline import ledger_tasks, measures
 from isthmus.pipeline.clock import Clock
+from isthmus.pipeline.cluster import await_slots, check_slots, is_local, try_python
 from isthmus.pipeline.failure import explain, topic_in_question
 from isthmus.pipeline.ledger import start_ledger
 from isthmus.pipeline.once import hold
@@ -55,6 +56,10 @@ class Pipeline:
             log_dir=self._log_dir,
         )
         hold(self._spark, self._settings.local_state_dir / "driver.lock")
+        if not is_local(self._spark.sparkContext.master):
+            await_slots(self._spark, self._slots_needed())
+            if LEDGER in self._settings.queries:
+                try_python(self._spark, ledger_tasks.__name__)
         for query in self._queries:
             query.start()
 
@@ -67,7 +72,15 @@ class Pipeline:
             tasks += prepare_ledger(self._settings, self._kafka).places.session_partitions
         return tasks
 
+    def _slots_needed(self) -> int:
+        """Without so many some partition would not be read until another one's task ends."""
+        if self._settings.pipeline.mode != "real-time" or ROUTER not in self._settings.queries:
+            return 1
+        return prepare(self._settings, self._kafka)[1] + (LEDGER in self._settings.queries)
+
     def _start_router(self) -> StreamingQuery:
+        if not is_local(self._session.sparkContext.master):
+            check_slots(self._session, self._slots_needed())
         if self._starts is None:
             self._starts = RouterStarts(
                 self._session, self._kafka, self._settings.pipeline, self._checkpoint(ROUTER)
