@@ -28,6 +28,7 @@ from isthmus.routing.decide import decide
 from isthmus.routing.plan import Outcome, RoutingPlan
 from isthmus.routing.predicate import Predicate, matches
 from isthmus.routing.route import OnError, Route, direct_route, topic_of_address
+from isthmus.telemetry.events import SAMPLE
 
 JOURNAL = "journal"
 MESSAGES_A_JOB = 25
@@ -116,7 +117,7 @@ def test_the_router_decides_as_the_reference_does(
     rows = {row["offset"]: row for row in router.decide(source_rows(spark, placed), plan, seen).collect()}
     for offset, (topic, record) in enumerate(placed):
         expected = decide(plan, topic, 0, offset, record, now_ms=round(time.time() * 1000))
-        if expected.outcome is Outcome.IGNORED:
+        if expected.outcome is Outcome.IGNORED and offset % SAMPLE:
             assert offset not in rows
             continue
         row = rows[offset]

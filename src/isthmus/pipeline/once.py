@@ -112,8 +112,8 @@ def _is_after(identity: str, offsets: Mapping[tuple[str, int], int]) -> bool:
 
 def destinations(plan: RoutingPlan) -> set[str]:
     """Every topic that the plan can publish to."""
-    dead_letters = {plan.dead_letter_topic} if plan.dead_letter_topic else set()
-    return {*plan.partitions, *(route.topic for route in plan.routes if route.topic)} | dead_letters
+    own = {each for each in (plan.dead_letter_topic, plan.events_topic) if each}
+    return {*plan.partitions, *(route.topic for route in plan.routes if route.topic)} | own
 
 
 def published_id(record: Message, origin: bytes) -> str | None:

@@ -53,6 +53,7 @@ def prepare(settings: Settings, kafka: Kafka, asked_for: Collection[str] = ()) -
         routes=settings.all_routes,
         on_error=settings.routing.on_error,
         dead_letter_topic=settings.routing.dead_letter_topic,
+        events_topic=settings.events_topic,
         propagate_non_durable=settings.routing.non_durable == "propagate",
         max_message_bytes=limits,
         max_source_bytes=_largest([facts[name].max_message_bytes for name in sources]),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -15,6 +17,7 @@ from isthmus.config.model.settings import LEDGER, ROUTER, Settings
 from isthmus.errors import HardFailure
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline import ledger_tasks, measures
+from isthmus.pipeline.checkpoint import parse_offsets, read_checkpoint
 from isthmus.pipeline.clock import Clock
 from isthmus.pipeline.cluster import await_slots, check_slots, is_local, try_python
 from isthmus.pipeline.failure import explain, topic_in_question
@@ -24,10 +27,16 @@ from isthmus.pipeline.prepare import prepare, prepare_ledger
 from isthmus.pipeline.publish import RouterStarts
 from isthmus.pipeline.session import start_session
 from isthmus.pipeline.supervised import Supervised
+from isthmus.telemetry.jmx import RouterBeans
+from isthmus.telemetry.live import LiveTelemetry
 from isthmus.telemetry.metrics import RouterMetrics
 
 _DRIVER_GONE = (Py4JError, ConnectionError, EOFError)
 """What PySpark raises when the JVM behind it has gone."""
+
+
+PROGRESS_S = 1.0
+"""How often Spark is asked for the batches that it has done."""
 
 
 class Pipeline:
@@ -37,7 +46,11 @@ class Pipeline:
         self._settings = settings
         self._kafka = kafka
         self._log_dir = settings.local_state_dir / "logs"
-        self.metrics = RouterMetrics(settings.bridge_id, [route.name for route in settings.all_routes])
+        self.metrics = RouterMetrics(
+            settings.bridge_id, {route.name: route.topic for route in settings.all_routes}
+        )
+        self._telemetry: LiveTelemetry | None = None
+        self._progress_due = 0.0
         self._asked_for: set[str] = set()
         self._starts: RouterStarts | None = None
         self._spark: SparkSession | None = None
@@ -60,8 +73,28 @@ class Pipeline:
             await_slots(self._spark, self._slots_needed())
             if LEDGER in self._settings.queries:
                 try_python(self._spark, ledger_tasks.__name__)
+        if ROUTER in self._settings.queries:
+            self._start_telemetry(self._spark)
         for query in self._queries:
             query.start()
+
+    def _start_telemetry(self, spark: SparkSession) -> None:
+        beans = RouterBeans(spark.sparkContext._jvm)
+
+        def show() -> None:
+            with suppress(*_DRIVER_GONE):  # then `poll` says so
+                beans.show(self.metrics)
+
+        settings = self._settings
+        self._telemetry = LiveTelemetry(
+            self._kafka,
+            settings.events_topic,
+            self.metrics,
+            sources=frozenset((settings.journal.topic, *settings.routing.source_topics)),
+            is_destination=_destinations(settings),
+            on_news=show,
+        )
+        self._telemetry.start()
 
     def _tasks(self) -> int:
         """How many may run at once, so that no query waits for another."""
@@ -87,6 +120,8 @@ class Pipeline:
             )
         plan, _ = prepare(self._settings, self._kafka, self._asked_for)
         self._last_batch = -1
+        if (done := read_checkpoint(self._session, self._checkpoint(ROUTER))) is not None:
+            self.metrics.routed(done.offsets)
         return self._starts.start(plan)
 
     def _start_ledger(self) -> StreamingQuery:
@@ -116,9 +151,9 @@ class Pipeline:
     def poll(self) -> None:
         """Count what was done, and look after the queries. Raises `HardFailure` once one cannot go on."""
         try:
-            if self._router.query is not None:
-                for progress in self._router.query.recentProgress:
-                    self._count(progress)
+            if time.monotonic() >= self._progress_due:
+                self._progress_due = time.monotonic() + PROGRESS_S
+                self._count_batches()
             for query in self._queries:
                 query.poll()
             if self._clock is not None:
@@ -144,18 +179,31 @@ class Pipeline:
             return None
         return self._explain(ROUTER, error)
 
+    def _count_batches(self) -> None:
+        query = self._router.query
+        last = None if query is None else query.lastProgress
+        if query is None or last is None or last.batchId <= self._last_batch:
+            return
+        for progress in query.recentProgress:
+            self._count(progress)
+
     def _count(self, progress: StreamingQueryProgress) -> None:
         observed = progress.observedMetrics.get(measures.NAME)
         if progress.batchId > self._last_batch and observed is not None:
             self.metrics.add(measures.read(observed.asDict(), len(self._settings.all_routes)))
             self._last_batch = progress.batchId
+            for source in progress.sources:
+                self.metrics.routed(parse_offsets(source.endOffset))
 
     def stop(self) -> None:
         """Stop all queries, and Spark. The next start goes on from their checkpoints."""
         spark, self._spark, self._starts = self._spark, None, None
+        telemetry, self._telemetry = self._telemetry, None
         with suppress(*_DRIVER_GONE):  # then there is nothing left to stop
             for query in self._queries:
                 query.stop()
+            if telemetry is not None:
+                telemetry.stop()
             if spark is not None:
                 spark.stop()
 
@@ -167,3 +215,14 @@ class Pipeline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def _destinations(settings: Settings) -> Callable[[str], bool]:
+    """Whether the router may publish to a topic."""
+    routed = {route.topic for route in settings.all_routes if route.topic}
+    own = {settings.journal.topic, settings.routing.dead_letter_topic}
+    reserved = ("__", f"isthmus.{settings.bridge_id}.")
+    by_address = any(route.is_direct for route in settings.all_routes)
+    return lambda topic: (
+        topic in routed or (by_address and topic not in own and not topic.startswith(reserved))
+    )

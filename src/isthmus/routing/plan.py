@@ -41,6 +41,8 @@ class RoutingPlan:
     routes: tuple[Route, ...] = ()
     on_error: OnError = OnError.STOP
     dead_letter_topic: str | None = None
+    events_topic: str | None = None
+    """Where the router tells what happens; None if nobody wants to know."""
     propagate_non_durable: bool = True
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
     """How large a record each destination takes; a topic that is not named takes any."""
