@@ -34,6 +34,11 @@ SOURCE_DEFAULTS = {
     # A message of a transaction that was rolled back was never sent.
     "isolation.level": "read_committed",
 }
+REAL_TIME_SOURCE = {
+    # A broker answers when it has something, or else after so long: the fewer answers say nothing, the less
+    # there is to do for nothing.
+    "fetch.max.wait.ms": "5000",
+}
 BATCH_SOURCE = {
     # A batch ends where its topics ended when it began. Where that is behind the mark of a transaction, which
     # is no record, the reader asks for one that is not there yet, and would wait half a second for it.
@@ -66,7 +71,7 @@ def read_topics(
     most_per_batch: int | None = None,
 ) -> DataFrame:
     """What is and comes in the topics, from their beginning."""
-    defaults = SOURCE_DEFAULTS | ({} if real_time else BATCH_SOURCE)
+    defaults = SOURCE_DEFAULTS | (REAL_TIME_SOURCE if real_time else BATCH_SOURCE)
     reader = (
         spark.readStream.format("kafka")
         .option("subscribe", ",".join(topics))
