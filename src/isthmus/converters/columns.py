@@ -7,7 +7,7 @@ from typing import NamedTuple
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from isthmus.converters.jms import CONVERTIBLE
+from isthmus.converters.jms import CONVERTIBLE, DESTINATION
 from isthmus.converters.journaled import BASE64_FOLLOWS
 from isthmus.journal import layout
 from isthmus.journal.columns import MessageColumns
@@ -24,7 +24,14 @@ class Converted(NamedTuple):
 
 def convert(name: str, message: MessageColumns) -> Converted:
     """What a built-in converter makes of a message; see `isthmus.converters.journaled.kafka_value`."""
-    return {"jms": _jms, "default": _default, "raw": _raw, "json": _json}[name](message)
+    converters = {
+        "jms": _jms,
+        "default": _default,
+        "raw": _raw,
+        "json": _json,
+        DESTINATION: _destination,
+    }
+    return converters[name](message)
 
 
 def _jms(message: MessageColumns) -> Converted:
@@ -34,6 +41,18 @@ def _jms(message: MessageColumns) -> Converted:
         value=message.body_bytes,
         error=F.when(~kind.isin([kind.value for kind in CONVERTIBLE]), refused),
     )
+
+
+def is_encoded(message: MessageColumns) -> Column:
+    """Whether the form of a JMS destination is the encoded message; see `isthmus.converters.jms.ENCODED`."""
+    convertible = message.body_kind.isin([kind.value for kind in CONVERTIBLE])
+    return ~convertible & (message.protocol == "amqp")
+
+
+def _destination(message: MessageColumns) -> Converted:
+    value, error = _jms(message)
+    encoded = is_encoded(message)
+    return Converted(value=F.when(encoded, F.col("value")).otherwise(value), error=F.when(~encoded, error))
 
 
 def _raw(message: MessageColumns) -> Converted:

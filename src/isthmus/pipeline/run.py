@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -14,23 +14,28 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from isthmus.config.model.settings import LEDGER, ROUTER, Settings
-from isthmus.errors import HardFailure
+from isthmus.errors import HardFailure, Outage
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline import ledger_tasks, measures
 from isthmus.pipeline.checkpoint import parse_offsets, read_checkpoint
 from isthmus.pipeline.clock import Clock
 from isthmus.pipeline.cluster import await_slots, check_slots, is_local, try_python
-from isthmus.pipeline.failure import explain, topic_in_question
+from isthmus.pipeline.failure import explain
 from isthmus.pipeline.ledger import start_ledger
 from isthmus.pipeline.once import hold
-from isthmus.pipeline.prepare import prepare, prepare_ledger
+from isthmus.pipeline.prepare import look, prepare, prepare_ledger
 from isthmus.pipeline.publish import RouterStarts
 from isthmus.pipeline.session import start_session
 from isthmus.pipeline.supervised import Supervised
+from isthmus.pipeline.topic_watch import LOOK_S, TopicWatch, differ
+from isthmus.routing.plan import RoutingPlan
 from isthmus.telemetry.jmx import RouterBeans
 from isthmus.telemetry.live import LiveTelemetry
 from isthmus.telemetry.metrics import RouterMetrics
 
+_log = logging.getLogger(__name__)
+
+_CHANGED = "max.message.bytes or the partitions of a topic have changed"
 _DRIVER_GONE = (Py4JError, ConnectionError, EOFError)
 """What PySpark raises when the JVM behind it has gone."""
 
@@ -42,7 +47,8 @@ PROGRESS_S = 1.0
 class Pipeline:
     """Runs until it is stopped or fails. Call `poll` now and then: it raises what went wrong."""
 
-    def __init__(self, settings: Settings, kafka: Kafka) -> None:
+    def __init__(self, settings: Settings, kafka: Kafka, *, look_s: float = LOOK_S) -> None:
+        """``look_s`` is how often topics are looked at that may have changed."""
         self._settings = settings
         self._kafka = kafka
         self._log_dir = settings.local_state_dir / "logs"
@@ -51,8 +57,9 @@ class Pipeline:
         )
         self._telemetry: LiveTelemetry | None = None
         self._progress_due = 0.0
-        self._asked_for: set[str] = set()
         self._starts: RouterStarts | None = None
+        self._plan: RoutingPlan | None = None
+        self._topics = TopicWatch(lambda: look(settings, kafka)[0], look_s=look_s)
         self._spark: SparkSession | None = None
         self._last_batch = -1
         self._router = Supervised(ROUTER, self._start_router, self._explain_router)
@@ -86,12 +93,14 @@ class Pipeline:
                 beans.show(self.metrics)
 
         settings = self._settings
+        routed = {route.topic for route in settings.all_routes if route.topic}
+        by_address = any(route.is_direct for route in settings.all_routes)
         self._telemetry = LiveTelemetry(
             self._kafka,
             settings.events_topic,
             self.metrics,
             sources=frozenset((settings.journal.topic, *settings.routing.source_topics)),
-            is_destination=_destinations(settings),
+            is_destination=lambda topic: topic in routed or (by_address and settings.is_addressable(topic)),
             on_news=show,
         )
         self._telemetry.start()
@@ -118,11 +127,11 @@ class Pipeline:
             self._starts = RouterStarts(
                 self._session, self._kafka, self._settings.pipeline, self._checkpoint(ROUTER)
             )
-        plan, _ = prepare(self._settings, self._kafka, self._asked_for)
+        self._plan, _ = prepare(self._settings, self._kafka)
         self._last_batch = -1
         if (done := read_checkpoint(self._session, self._checkpoint(ROUTER))) is not None:
             self.metrics.routed(done.offsets)
-        return self._starts.start(plan)
+        return self._starts.start(self._plan)
 
     def _start_ledger(self) -> StreamingQuery:
         plan = prepare_ledger(self._settings, self._kafka)
@@ -154,6 +163,8 @@ class Pipeline:
             if time.monotonic() >= self._progress_due:
                 self._progress_due = time.monotonic() + PROGRESS_S
                 self._count_batches()
+            if self._router.query is not None:
+                self._watch_topics()
             for query in self._queries:
                 query.poll()
             if self._clock is not None:
@@ -172,11 +183,14 @@ class Pipeline:
     def _explain(self, query: str, error: str) -> HardFailure:
         return explain(query, error, self._settings, self._kafka, self._log)
 
-    def _explain_router(self, error: str) -> HardFailure | None:
-        if (topic := topic_in_question(error)) not in (None, *self._asked_for):
-            # Now there is an answer for the plan: whether the topic exists.
-            self._asked_for.add(str(topic))
-            return None
+    def _explain_router(self, error: str) -> HardFailure:
+        # A record that its topic does not take was one that the topic took when the plan was made.
+        if (
+            "RecordTooLargeException" in error
+            and self._plan is not None
+            and differ(look(self._settings, self._kafka)[0], self._plan)
+        ):
+            return Outage(_CHANGED, remedy="none is needed: it starts again with what holds now")
         return self._explain(ROUTER, error)
 
     def _count_batches(self) -> None:
@@ -186,6 +200,13 @@ class Pipeline:
             return
         for progress in query.recentProgress:
             self._count(progress)
+
+    def _watch_topics(self) -> None:
+        """Have the router start again if its plan says of topics what is no longer so."""
+        now = self._topics.poll()
+        if now is not None and self._plan is not None and differ(now, self._plan):
+            _log.warning("%s: the router starts again", _CHANGED)
+            self._router.restart()
 
     def _count(self, progress: StreamingQueryProgress) -> None:
         observed = progress.observedMetrics.get(measures.NAME)
@@ -215,14 +236,3 @@ class Pipeline:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def _destinations(settings: Settings) -> Callable[[str], bool]:
-    """Whether the router may publish to a topic."""
-    routed = {route.topic for route in settings.all_routes if route.topic}
-    own = {settings.journal.topic, settings.routing.dead_letter_topic}
-    reserved = ("__", f"isthmus.{settings.bridge_id}.")
-    by_address = any(route.is_direct for route in settings.all_routes)
-    return lambda topic: (
-        topic in routed or (by_address and topic not in own and not topic.startswith(reserved))
-    )

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 
+from isthmus.converters.jms import DESTINATION
 from isthmus.routing.predicate import Predicate, parse
 
 DIRECT = "direct"
 """The name of the route that ``message.convert`` makes."""
+DESTINATIONS = "isthmus.destinations"
+"""The name of the route to JMS destinations, where there is no direct one."""
 TEMPORARY_PREFIX = "isthmus.temporary."
 """What the addresses of temporary queues begin with."""
 
@@ -51,11 +54,18 @@ class Route:
         return not self.topic
 
     @property
+    def has_jms_headers(self) -> bool:
+        """Whether its records have the message's headers, so that their key and partition are not chosen by
+        its annotations."""
+        return self.convert in ("jms", DESTINATION)
+
+    @property
     def has_own_converter(self) -> bool:
         """Whether a class of the user's converts, which takes Python and so micro-batches."""
         return ":" in self.convert
 
 
+@cache
 def direct_route(convert: str) -> Route:
     """The route behind all others: it takes any message in the journal, to the topic that its address names.
 
@@ -63,6 +73,16 @@ def direct_route(convert: str) -> Route:
     """
     everything = "exists(msg.address)"
     return Route(DIRECT, parse(everything), topic="", convert=convert, written=everything)
+
+
+@cache
+def destinations_route() -> Route:
+    """The same for JMS destinations alone: it takes no message by its predicate.
+
+    Who is to have it nevertheless is said by `isthmus.routing.plan.RoutingPlan.keep_destinations`.
+    """
+    nothing = "!exists(msg.address)"
+    return Route(DESTINATIONS, parse(nothing), topic="", convert=DESTINATION, written=nothing)
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from tests.support.journals import MemoryJournal
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
-from isthmus.edges.amqp.server.addresses import AddressBook
+from isthmus.edges.addresses import Address, AddressBook
 from isthmus.edges.amqp.server.contract import OutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users
@@ -25,8 +25,8 @@ class AnyAddress:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def knows(self, address: str) -> bool:
-        return address in self.asked and not address.startswith("no-")
+    def known(self, address: str) -> Address | None:
+        return Address(None) if address in self.asked and not address.startswith("no-") else None
 
     async def find(self, address: str, *, queue: bool = False) -> str | None:
         await asyncio.sleep(0)
@@ -46,6 +46,7 @@ class RunningServer:
         users: Users | None = None,
         outgoing_links: OutgoingLinks | None = None,
         max_message_size: int = 1_000_000,
+        senders_choose: bool = False,
         link_close_s: float = 5.0,
         **settings: Any,
     ) -> None:
@@ -59,6 +60,7 @@ class RunningServer:
             "users": users,
             "outgoing_links": outgoing_links,
             "max_message_size": max_message_size,
+            "senders_choose": senders_choose,
             "link_close_s": link_close_s,
         }
         self._loop = asyncio.new_event_loop()

@@ -22,7 +22,7 @@ from isthmus.config.model.plan import Plan, plan
 from isthmus.config.model.section import Group, Section, setting
 from isthmus.config.syntax.hidden import Hidden, Options
 from isthmus.routing.predicate import Predicate
-from isthmus.routing.route import OnError, Route, direct_route, temporary_routes
+from isthmus.routing.route import OnError, Route, destinations_route, direct_route, temporary_routes
 
 ROUTER, LEDGER = "router", "ledger"
 """The queries of a pipeline."""
@@ -221,8 +221,21 @@ class Settings(Section):
     @property
     def all_routes(self) -> tuple[Route, ...]:
         """The routes in their order: those of the file, to temporary queues, and the direct one."""
-        direct = [direct_route(self.message_convert)] if self.message_convert else []
-        return (*self.routes, *self.temporary_routes, *direct)
+        routes = (*self.routes, *self.temporary_routes)
+        if self.message_convert:
+            return (*routes, direct_route(self.message_convert))
+        return (*routes, destinations_route()) if self.keeps_destinations else routes
+
+    @property
+    def keeps_destinations(self) -> bool:
+        """Whether what AMQP clients send to a JMS destination goes there, wherever a route takes it too."""
+        return self.listens_to_amqp and self.amqp.destinations == "keep"
+
+    def is_addressable(self, topic: str) -> bool:
+        """Whether a message's address may name the topic: none of Kafka's own or of the bridge's."""
+        own = (self.journal.topic, self.routing.dead_letter_topic)
+        reserved = topic in own or topic.startswith(("__", f"isthmus.{self.bridge_id}."))
+        return values.is_topic_name(topic) and not reserved
 
     @property
     def temporary_routes(self) -> tuple[Route, ...]:

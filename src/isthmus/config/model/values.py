@@ -58,6 +58,15 @@ def topic_name(value: object) -> str:
     raise ValueError("expected a topic's name: letters, digits, '.', '_' or '-'")
 
 
+def is_topic_name(text: str) -> bool:
+    """Whether Kafka takes it for the name of a topic."""
+    try:
+        topic_name(text)
+    except ValueError:
+        return False
+    return True
+
+
 def topic_names(value: object) -> tuple[str, ...]:
     """Topics, each named once, separated by commas."""
     if isinstance(value, str):

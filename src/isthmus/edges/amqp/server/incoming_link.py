@@ -16,11 +16,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from isthmus.codecs.jms import to_message
+from isthmus.edges.addresses import KEPT, QUEUE
 from isthmus.edges.amqp.entry import entry_of
 from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
 from isthmus.edges.amqp.protocol.conditions import (
     DECODE_ERROR,
     INTERNAL_ERROR,
+    MESSAGE_SIZE_EXCEEDED,
     NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
@@ -29,14 +31,14 @@ from isthmus.edges.amqp.protocol.conditions import (
 )
 from isthmus.edges.amqp.protocol.performatives import FIRST
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error, Rejected, Target, TransactionalState
-from isthmus.edges.amqp.server.addresses import KEPT, QUEUE
-from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA
+from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA, PARTITION_NOT_EXISTS
 from isthmus.edges.amqp.server.link import Granted, ServerLink
 from isthmus.edges.amqp.server.transactions import Transaction
 from isthmus.errors import DecodeError, Fault, HardFailure, IsthmusError, Refused, SoftFailure
 from isthmus.journal.fast_path import EncodedEntry, FastPath
-from isthmus.journal.layout import CLIENT, encode
+from isthmus.journal.layout import CLIENT, AddressTopic, encode, partition_asked_for
 from isthmus.message import Header
+from isthmus.routing.size import MARKS_BYTES, record_size
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
@@ -52,6 +54,7 @@ class IncomingLink(ServerLink):
         self._address = ""
         self._fast_path: FastPath
         self._checked: set[str] = set()
+        """Addresses that the client may send to."""
         self._held: deque[tuple[Delivery, Transaction | None]] = deque()
         """What waits for an address that is looked up, and the transactions that wait with it."""
         self._returned = 0
@@ -130,10 +133,17 @@ class IncomingLink(ServerLink):
     def _take(self, delivery: Delivery, transaction: Transaction | None) -> None:
         try:
             entry = self._entry(delivery.data)
-            if entry.address not in self._checked and not self._check(entry.address):
+            if entry.address not in self._checked:
+                self._check(entry.address)
+            address = self._connection.server.addresses.known(entry.address)
+            if address is None:
                 self._hold(delivery, transaction)
                 self._connection.spawn(self._look_up(entry.address))
                 return
+            if address.topic is not None and address.header is not None:
+                if address.topic.is_destination:
+                    self._check_destination(entry, address.topic, len(delivery.data))
+                entry.set_topic(address.header)
             self._write(delivery, transaction, entry)
         except (Fault, SoftFailure) as problem:
             self._refuse_delivery(delivery, transaction, problem)
@@ -158,16 +168,21 @@ class IncomingLink(ServerLink):
             entry = entry._replace(message=replace(message, headers={**message.headers, CLIENT: sender}))
         return EncodedEntry(message.address, encode(entry))
 
-    def _check(self, address: str) -> bool:
-        """Whether an address may be sent to; False if that is not known yet. Raises `Refused`."""
+    def _check_destination(self, entry: EncodedEntry, topic: AddressTopic, size: int) -> None:
+        """Raises `Refused` for what the JMS destination does not take: then the sender knows of it."""
+        limit = topic.max_message_bytes
+        if 2 * size > limit and (bound := record_size(entry.record()) + MARKS_BYTES) > limit:
+            said = f"the record would have up to {bound} bytes, and {topic.name} takes {limit}"
+            raise Refused(MESSAGE_SIZE_EXCEEDED, said)
+        if self._connection.server.senders_choose:
+            asked_for = partition_asked_for(entry.record())
+            if asked_for is not None and int(asked_for) >= topic.partitions:
+                raise Refused(PARTITION_NOT_EXISTS, f"{topic.name} has no partition {asked_for}")
+
+    def _check(self, address: str) -> None:
+        """Raises `Refused` if the client may not send to an address."""
         if not self._connection.client.may_send(address):
             raise Refused(UNAUTHORIZED_ACCESS, f"you may not send to {address!r:.300}")
-        if not self._connection.server.addresses.knows(address):
-            return False
-        self._remember(address)
-        return True
-
-    def _remember(self, address: str) -> None:
         if len(self._checked) >= KEPT:  # one who answers requests has a new address for each
             self._checked.clear()
         self._checked.add(address)
@@ -177,9 +192,7 @@ class IncomingLink(ServerLink):
         refusal: Fault | None = None
         try:
             problem = await self._connection.server.addresses.find(address)
-            if problem is None:
-                self._remember(address)
-            else:
+            if problem is not None:
                 refusal = Refused(NOT_FOUND, problem)
         except HardFailure as failure:
             refusal = Refused(ERROR_TO_KAFKA, str(failure))

@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any, Final
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
+from isthmus.edges.addresses import AddressBook
 from isthmus.edges.amqp.protocol import Connection, Identity, Limits, Open, SaslServer
 from isthmus.edges.amqp.protocol.conditions import CONNECTION_FORCED
 from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from isthmus.edges.amqp.protocol.terms import Error
-from isthmus.edges.amqp.server.addresses import AddressBook
 from isthmus.edges.amqp.server.connection import ServerConnection
 from isthmus.edges.amqp.server.contract import Client, OutgoingLinks
 from isthmus.edges.amqp.server.users import User, Users
@@ -62,6 +62,7 @@ class AmqpServer:
         users: Users | None = None,
         outgoing_links: OutgoingLinks | None = None,
         as_json: bool = False,
+        senders_choose: bool = False,
         link_close_s: float = 5.0,
     ) -> None:
         """``link_close_s`` is how long a client waits at most for a link of its to be closed."""
@@ -72,6 +73,8 @@ class AmqpServer:
         self.outgoing_links = outgoing_links
         self.as_json = as_json
         """Whether any route needs the document of the ``json`` converter."""
+        self.senders_choose = senders_choose
+        """Whether senders may name the partition of a JMS destination."""
         self.link_close_s = link_close_s
         self.stats = Stats()
         self._amqps = amqps or AmqpsSettings()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from isthmus.config import Settings
 from isthmus.converters import MessageConverter, converter
-from isthmus.edges.amqp.server.addresses import KafkaAddresses
+from isthmus.edges.addresses import KafkaAddresses
 from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users
@@ -66,13 +66,16 @@ class AmqpService:
                 self._admin,
                 settings.all_routes,
                 direct=settings.message_convert is not None,
+                keep=settings.keeps_destinations,
                 auto_create=auto_create,
+                is_addressable=settings.is_addressable,
             ),
             outgoing_links=self._outgoing_links,
             max_message_size=largest_message(journal),
             container_id=settings.bridge_id,
             users=Users.read(Path(users)) if users else None,
             as_json=settings.uses_json,
+            senders_choose=settings.message_convert not in (None, "jms"),
         )
 
     @property

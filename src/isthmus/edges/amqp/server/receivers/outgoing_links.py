@@ -15,7 +15,7 @@ from isthmus.edges.amqp.protocol import Link
 from isthmus.edges.amqp.protocol.conditions import NOT_FOUND, NOT_IMPLEMENTED, UNAUTHORIZED_ACCESS
 from isthmus.edges.amqp.protocol.performatives import SETTLED
 from isthmus.edges.amqp.protocol.terms import Source
-from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Client, ReceiverRequest
+from isthmus.edges.amqp.server.contract import PARTITION_NOT_EXISTS, Client, ReceiverRequest
 from isthmus.edges.amqp.server.receivers.addresses import Kind, Origin, origin_of
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
 from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
@@ -40,7 +40,6 @@ from isthmus.kafka.options import Kafka
 
 T = TypeVar("T")
 
-PARTITION_NOT_EXISTS: Final = f"{ERROR_PREFIX}partition-not-exists"
 QUEUE_PREFIX: Final = "jms-queue:"
 """Before the topic in the name of a queue's share group."""
 NO_QUEUE_SELECTORS: Final = (
