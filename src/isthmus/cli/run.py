@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from isthmus.kafka.options import Kafka
     from isthmus.pipeline.run import Pipeline
 
-POLL_S = 0.25
-"""How often the parts are looked at: what delays a stop, or the news of a failure."""
+POLL_S = 0.5
+"""How often the parts are looked at, and the panel is drawn: what delays the news of a failure."""
 
 
 def run(file: ConfigFile = None) -> None:
@@ -131,7 +131,7 @@ class _Bridge:
         from isthmus.telemetry.parts import PartMetrics
 
         settings = self._settings
-        metrics = self._pipeline.metrics if self._pipeline else RouterMetrics(settings.bridge_id, [])
+        metrics = self._pipeline.metrics if self._pipeline else RouterMetrics(settings.bridge_id, {})
         reports = self._edges.reports if self._edges else list
         monitor = Monitor(
             settings.monitor.host,
@@ -142,7 +142,7 @@ class _Bridge:
         )
         parts.enter_context(monitor)
         facts = {**self._facts(cluster), "monitor": monitor.url}
-        with status(self._console, settings, cluster, metrics, facts, reports) as show:
+        with status(self._console, settings, metrics, facts, reports) as show:
             self._look_after(show, stop)
 
     def _facts(self, cluster: Kafka) -> dict[str, str]:

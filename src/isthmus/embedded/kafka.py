@@ -76,6 +76,8 @@ _SETTINGS = {
     "queued.max.request.bytes": str(128 * 2**20),
     "log.cleaner.dedupe.buffer.size": str(32 * 2**20),  # taken from the heap at start; 128 MiB by default
     "group.initial.rebalance.delay.ms": "0",
+    # So often the controller writes a record that says nothing while nothing happens: each 500 ms by default.
+    "metadata.max.idle.interval.ms": "10000",
     # One node, and few clients: with the usual 50 partitions, these topics are some 900 files.
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",

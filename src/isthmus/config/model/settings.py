@@ -264,6 +264,11 @@ class Settings(Section):
         return ReservedTopics(self.journal.topic, self.routing.dead_letter_topic)
 
     @property
+    def events_topic(self) -> str:
+        """The topic in which the router tells what happens."""
+        return self._named("events")
+
+    @property
     def plan(self) -> Plan:
         """What the connectors come to. Raises `ConfigError` for connectors that do not go together."""
         return plan(self.connectors, self.mq, [each.subject for each in self.nats_intakes.values()])
