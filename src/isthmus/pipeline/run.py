@@ -13,6 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from isthmus.config.model.settings import LEDGER, ROUTER, Settings
 from isthmus.errors import HardFailure
+from isthmus.kafka.lock import BridgeLock
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline import measures
 from isthmus.pipeline.clock import Clock
@@ -22,6 +23,7 @@ from isthmus.pipeline.once import hold
 from isthmus.pipeline.prepare import prepare, prepare_ledger
 from isthmus.pipeline.publish import RouterStarts
 from isthmus.pipeline.session import start_session
+from isthmus.pipeline.state_lock import this_process
 from isthmus.pipeline.supervised import Supervised
 from isthmus.telemetry.metrics import RouterMetrics
 
@@ -45,15 +47,21 @@ class Pipeline:
         ledger = Supervised(LEDGER, self._start_ledger, lambda error: self._explain(LEDGER, error))
         self._queries = [each for each in (self._router, ledger) if each.name in settings.queries]
         self._clock: Clock | None = None
+        self._lock = BridgeLock(kafka, settings.bridge_id, holder=this_process())
 
     def start(self) -> None:
-        """Check the topics, start Spark and the queries. Raises `HardFailure` when that cannot be done."""
+        """Check the topics, start Spark and the queries. Raises `HardFailure` when that cannot be done.
+
+        `AlreadyRunning` if another process runs the pipeline of this bridge.
+        """
+        self._lock.request()  # after a crash it is free some seconds later, which Spark takes, too
         self._spark = start_session(
             f"isthmus {self._settings.bridge_id}",
             self._settings.pipeline,
             tasks=self._tasks(),
             log_dir=self._log_dir,
         )
+        self._lock.acquire()
         hold(self._spark, self._settings.local_state_dir / "driver.lock")
         for query in self._queries:
             query.start()
@@ -102,6 +110,7 @@ class Pipeline:
 
     def poll(self) -> None:
         """Count what was done, and look after the queries. Raises `HardFailure` once one cannot go on."""
+        self._lock.poll()
         try:
             if self._router.query is not None:
                 for progress in self._router.query.recentProgress:
@@ -145,9 +154,14 @@ class Pipeline:
                 query.stop()
             if spark is not None:
                 spark.stop()
+        self._lock.release()
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(
