@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from isthmus.journal.layout import type_entry
 from isthmus.message import OPAQUE_TYPES, HeaderType
-from isthmus.routing.pattern import in_re2
+from isthmus.routing.pattern import in_re2, literal_start
 from isthmus.routing.predicate import (
     NUMBER,
     Address,
@@ -72,6 +72,8 @@ def finds(value: Column, pattern: str) -> Column:
     Spark has no function for RE2, but one that calls a method, which its code generator takes as it does its
     own functions. ``rlike`` is Java's engine: a text can make it overflow its stack.
     """
+    if (start := literal_start(pattern)) is not None:
+        return value.startswith(start)
     jvm = SparkContext._jvm
     if jvm is None:
         raise RuntimeError("a pattern needs a Spark session")

@@ -70,6 +70,16 @@ def in_re2(pattern: str) -> str:
     return written
 
 
+def literal_start(pattern: str) -> str | None:
+    """The text that a value must begin with, if that is all that the pattern says; else None."""
+    tree = parser.parse(_strict(pattern), re.ASCII)
+    (first, *rest) = tree or [(None, None)]
+    is_start = first == (op.AT, op.AT_BEGINNING) and not tree.state.flags & re.IGNORECASE
+    if is_start and all(kind is op.LITERAL for kind, _ in rest):
+        return "".join(chr(value) for _, value in rest)
+    return None
+
+
 def _strict(pattern: str) -> str:
     r"""The pattern with ``\Z`` for ``$``, which Python lets match before a newline at the end as well."""
     return _DOLLARS.sub(lambda found: r"\Z" if found[1] else found[0], pattern)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from isthmus.errors import PredicateError
-from isthmus.routing.pattern import compiled
+from isthmus.routing.pattern import compiled, literal_start
 from isthmus.routing.predicate import Match, parse
 
 
@@ -60,3 +60,22 @@ def test_a_dollar_is_the_end_of_the_value_and_nothing_before_it() -> None:
     assert compiled("^EU$").search("EU")
     assert not compiled("^EU$").search("EU\n")
     assert compiled(r"[$]\$").search("$$ and more")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "start"),
+    [
+        ("^orders/", "orders/"),
+        ("^isthmus[.]temporary\\.", "isthmus.temporary."),
+        ("^", ""),
+        ("", None),
+        ("a", None),
+        ("^a$", None),
+        ("^a*", None),
+        ("^a|b", None),
+        ("(?i)^a", None),
+        ("^[ab]", None),
+    ],
+)
+def test_a_pattern_that_is_only_a_beginning_is_known_as_one(pattern: str, start: str | None) -> None:
+    assert literal_start(pattern) == start
