@@ -67,6 +67,8 @@ class _Bridge:
         stop = Event()
         _stop_on_signals(stop)
         with ExitStack() as parts:
+            if pipeline:
+                self._hold_state(parts)
             cluster = self._start_kafka(parts) if kafka and self._settings.kafka.embedded else None
             cluster = cluster or connect(self._settings)
             if edges:
@@ -79,6 +81,11 @@ class _Bridge:
             self._serve(cluster, parts, stop)
             self._console.print("stopping")
         self._console.print("stopped")
+
+    def _hold_state(self, parts: ExitStack) -> None:
+        from isthmus.pipeline.state_lock import StateLock
+
+        parts.enter_context(StateLock(self._settings.local_state_dir))
 
     def _start_kafka(self, parts: ExitStack) -> Kafka:
         from isthmus.embedded.kafka import EmbeddedKafka

@@ -85,13 +85,17 @@ class MessageColumns:
     def _index(self, name: str) -> Column:
         return F.get("headers", F.lit(layout.position(name)))
 
+    def _index_text(self, name: str) -> Column:
+        """One of the index, as text: empty where there is no value, since a null would leave no outcome."""
+        return F.coalesce(self._index(name)["value"], F.lit(b"")).cast("string")
+
     @property
     def _op(self) -> Column:
-        return self._by_origin(self._index(layout.OP)["value"].cast("string"), F.lit(layout.Op.ADD.value))
+        return self._by_origin(self._index_text(layout.OP), F.lit(layout.Op.ADD.value))
 
     @property
     def _address(self) -> Column:
-        return self._by_origin(self._index(layout.ADDRESS)["value"].cast("string"), F.col("topic"))
+        return self._by_origin(self._index_text(layout.ADDRESS), F.col("topic"))
 
     @property
     def _address_topic(self) -> Column:
@@ -103,7 +107,7 @@ class MessageColumns:
     @property
     def _body(self) -> Column:
         other = F.when(F.col("value").isNull(), BodyKind.EMPTY.value).otherwise(BodyKind.BYTES.value)
-        return self._by_origin(self._index(layout.BODY)["value"].cast("string"), other)
+        return self._by_origin(self._index_text(layout.BODY), other)
 
     @property
     def _pieces(self) -> Column:
@@ -149,7 +153,7 @@ class MessageColumns:
     @property
     def protocol(self) -> Column:
         """What the message came over."""
-        return self._by_origin(self._index(layout.PROTOCOL)["value"].cast("string"), F.lit("kafka"))
+        return self._by_origin(self._index_text(layout.PROTOCOL), F.lit("kafka"))
 
     def _present(self, kafka_name: str) -> Column:
         """A header's value; empty, not null, where the header is there without one."""

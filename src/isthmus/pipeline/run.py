@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from isthmus.config.model.settings import LEDGER, ROUTER, Settings
 from isthmus.errors import HardFailure, Outage
+from isthmus.kafka.lock import BridgeLock
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline import ledger_tasks, measures
 from isthmus.pipeline.checkpoint import parse_offsets, read_checkpoint
@@ -26,6 +27,7 @@ from isthmus.pipeline.once import hold
 from isthmus.pipeline.prepare import look, prepare, prepare_ledger
 from isthmus.pipeline.publish import RouterStarts
 from isthmus.pipeline.session import start_session
+from isthmus.pipeline.state_lock import this_process
 from isthmus.pipeline.supervised import Supervised
 from isthmus.pipeline.topic_watch import LOOK_S, TopicWatch, differ
 from isthmus.routing.plan import RoutingPlan
@@ -66,15 +68,21 @@ class Pipeline:
         ledger = Supervised(LEDGER, self._start_ledger, lambda error: self._explain(LEDGER, error))
         self._queries = [each for each in (self._router, ledger) if each.name in settings.queries]
         self._clock: Clock | None = None
+        self._lock = BridgeLock(kafka, settings.bridge_id, holder=this_process())
 
     def start(self) -> None:
-        """Check the topics, start Spark and the queries. Raises `HardFailure` when that cannot be done."""
+        """Check the topics, start Spark and the queries. Raises `HardFailure` when that cannot be done.
+
+        `AlreadyRunning` if another process runs the pipeline of this bridge.
+        """
+        self._lock.request()  # after a crash it is free some seconds later, which Spark takes, too
         self._spark = start_session(
             f"isthmus {self._settings.bridge_id}",
             self._settings.pipeline,
             tasks=self._tasks(),
             log_dir=self._log_dir,
         )
+        self._lock.acquire()
         hold(self._spark, self._settings.local_state_dir / "driver.lock")
         if not is_local(self._spark.sparkContext.master):
             await_slots(self._spark, self._slots_needed())
@@ -159,6 +167,7 @@ class Pipeline:
 
     def poll(self) -> None:
         """Count what was done, and look after the queries. Raises `HardFailure` once one cannot go on."""
+        self._lock.poll()
         try:
             if time.monotonic() >= self._progress_due:
                 self._progress_due = time.monotonic() + PROGRESS_S
@@ -227,9 +236,14 @@ class Pipeline:
                 telemetry.stop()
             if spark is not None:
                 spark.stop()
+        self._lock.release()
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(

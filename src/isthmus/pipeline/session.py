@@ -10,12 +10,15 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
+import javaproperties
 import pyspark
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -81,6 +84,9 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
                 "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
             ),
         }
+        if not settings.master.startswith("local-cluster"):
+            # Who calls at the driver's ports must know a secret, which Spark makes for itself.
+            defaults["spark.authenticate"] = "true"
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Spark would take the first python3 that it finds, which need not have this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -121,10 +127,9 @@ def _launch(options: Mapping[str, str], output: Path) -> None:
     """
     if SparkContext._gateway is not None:
         return
-    with output.open("wb") as file:
-        streams = {"stdout": file, "stderr": file}
+    with _submitting(options, output.parent), output.open("wb") as file:
         try:
-            gateway = launch_gateway(SparkConf().setAll(list(options.items())), streams)  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(popen_kwargs={"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError:
             said = output.read_text(errors="replace").strip().splitlines() or ["it does not say why"]
             raise HardFailure(
@@ -132,6 +137,29 @@ def _launch(options: Mapping[str, str], output: Path) -> None:
                 remedy=f"check that java is version 17 or later, and pipeline.spark.*; see {output}",
             ) from None
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def _submitting(options: Mapping[str, str], folder: Path) -> Iterator[None]:
+    """A JVM that starts in the block has these options.
+
+    They may be secrets, and anybody on the machine can read the arguments of a process. So they stand in a
+    file that nobody else can read, and that is gone when the JVM has read it.
+    """
+    variable = "PYSPARK_SUBMIT_ARGS"
+    given = os.environ.get(variable)
+    with tempfile.NamedTemporaryFile("w", dir=folder, prefix="spark-", suffix=".properties") as file:
+        file.write(javaproperties.dumps(options, timestamp=False))
+        file.flush()
+        own = shlex.join(["--properties-file", file.name, "--load-spark-defaults"])
+        os.environ[variable] = f"{own} {given or 'pyspark-shell'}"
+        try:
+            yield
+        finally:
+            if given is None:
+                del os.environ[variable]
+            else:
+                os.environ[variable] = given
 
 
 def _with_slots(master: str, tasks: int) -> str:
