@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from contextlib import ExitStack
 from threading import Event
@@ -13,6 +14,7 @@ from isthmus.cli.bridge import ConfigFile, connect, kafka_folder, read_settings
 from isthmus.cli.status import Show, status
 from isthmus.config import Settings
 from isthmus.errors import ConfigError, HardFailure
+from isthmus.private import UMASK, private_folder
 
 if TYPE_CHECKING:
     from isthmus.edges.service import EdgeService
@@ -65,6 +67,8 @@ class _Bridge:
         """Run these parts until a signal says stop. Raises `HardFailure` when one of them cannot go on."""
         stop = Event()
         _stop_on_signals(stop)
+        os.umask(UMASK)  # of all processes that it starts, too
+        private_folder(self._settings.local_state_dir)
         with ExitStack() as parts:
             cluster = self._start_kafka(parts) if kafka and self._settings.kafka.embedded else None
             cluster = cluster or connect(self._settings)
@@ -81,12 +85,11 @@ class _Bridge:
 
     def _start_kafka(self, parts: ExitStack) -> Kafka:
         from isthmus.embedded.kafka import EmbeddedKafka
-        from isthmus.kafka.options import Kafka
 
-        self._broker = EmbeddedKafka(kafka_folder(self._settings))
+        self._broker = EmbeddedKafka(kafka_folder(self._settings), secured=True)
         with self._console.status("starting the embedded Kafka"):
             parts.enter_context(self._broker)
-        return Kafka(self._broker.bootstrap_servers)
+        return self._broker.cluster
 
     def _start_pipeline(self, cluster: Kafka, parts: ExitStack) -> None:
         from isthmus.pipeline.run import Pipeline

@@ -216,7 +216,7 @@ def _settings_without_effect(settings: Settings, entries: Entries) -> Iterator[P
         secured = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
         for entry in entries.values():
             if entry.key.startswith(secured):
-                message = "the embedded Kafka takes plain connections only"
+                message = "no effect on the embedded Kafka, which has a password of its own"
                 hint = "set kafka.bootstrap.servers"
                 yield entry.problem(Severity.WARNING, message, hint)
 
