@@ -141,6 +141,7 @@ class _Bridge:
             metrics,
             lambda: self._problems(cluster),
             PartMetrics(settings.bridge_id, reports),
+            token=settings.monitor.token,
         )
         parts.enter_context(monitor)
         facts = {**self._facts(cluster), "monitor": monitor.url}

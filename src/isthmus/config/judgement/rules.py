@@ -44,6 +44,7 @@ def judge(settings: Settings, entries: Entries) -> Iterator[Problem]:
     yield from _own_converters(settings, entries)
     yield from _converters(settings, entries)
     yield from _dead_letters(settings, entries)
+    yield from _monitor(settings, entries)
     yield from _names(entries)
     yield from _predicates_that_never_match(entries)
     yield from _settings_without_effect(settings, entries)
@@ -170,6 +171,13 @@ def _converters(settings: Settings, entries: Entries) -> Iterator[Problem]:
 def _conversions(entries: Entries) -> list[Entry]:
     keys = ["message.convert", *_parts(entries, "conv.message")]
     return [entries[key] for key in keys if key in entries]
+
+
+def _monitor(settings: Settings, entries: Entries) -> Iterator[Problem]:
+    host = entries.get("monitor.host")
+    if host is not None and "monitor.token" not in entries and not values.is_loopback(settings.monitor.host):
+        message = "needs monitor.token: others than this machine can ask"
+        yield host.problem(Severity.ERROR, message, "monitor.token=${file:token}")
 
 
 def _dead_letters(settings: Settings, entries: Entries) -> Iterator[Problem]:

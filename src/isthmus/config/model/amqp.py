@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from pathlib import Path
 from typing import Annotated, Literal
@@ -114,12 +113,7 @@ class AmqpSettings(Section):
     @property
     def on_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return values.is_loopback(self.host)
 
     @property
     def allows_anonymous(self) -> bool:

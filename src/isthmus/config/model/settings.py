@@ -142,6 +142,11 @@ class MonitorSettings(Section):
     port: Annotated[int, PlainValidator(values.whole_number(0, 65_535))] = setting(
         "port", 9464, "the port that they are served on; `0` takes a free one"
     )
+    token: Annotated[str, PlainValidator(values.token)] | None = setting(
+        "token",
+        None,
+        "what whoever asks must show, of 16 characters or more; required if others than this machine can ask",
+    )
 
 
 class RouteSettings(Section):

@@ -6,11 +6,12 @@ expected. None of them repeats the text that it refuses: it may be a secret.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from isthmus.config.syntax.hidden import Options, alike, hide
+from isthmus.config.syntax.hidden import Hidden, Options, alike, hide
 from isthmus.errors import PredicateError
 from isthmus.message import canonical_header_name
 from isthmus.routing.predicate import Exists, HeaderField, Predicate, parse
@@ -39,6 +40,21 @@ def text(value: object) -> str:
     if isinstance(value, str) and value:
         return value
     raise ValueError("expected a text")
+
+
+def token(value: object) -> str:
+    """What others are known by, and nobody shall see or guess."""
+    if isinstance(value, str) and len(value) >= 16 and value.isascii() and value.isprintable():
+        return value if isinstance(value, Hidden) else Hidden(value)
+    raise ValueError("expected 16 or more printable ASCII characters")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def bridge_id(value: object) -> str:
