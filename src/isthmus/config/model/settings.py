@@ -259,7 +259,7 @@ class Settings(Section):
     @property
     def listens_to_amqp(self) -> bool:
         """Whether AMQP clients can connect: once any key says where or how."""
-        return bool(self.amqp.model_fields_set) or self.amqps.port is not None
+        return bool(self.amqp.model_fields_set) or self.amqps.enabled
 
     @property
     def queries(self) -> tuple[str, ...]:

@@ -42,6 +42,17 @@ def text(value: object) -> str:
     raise ValueError("expected a text")
 
 
+def origins(value: object) -> tuple[str, ...]:
+    """Origins of web pages, separated by commas, or ``*``."""
+    if isinstance(value, str):
+        value = tuple(each.strip().lower() for each in value.split(","))
+    if isinstance(value, tuple) and all(
+        each == "*" or re.fullmatch(r"https?://[^/\s]+", each) for each in value
+    ):
+        return value
+    raise ValueError("expected origins such as https://shop.example, separated by commas, or *")
+
+
 def token(value: object) -> str:
     """What others are known by, and nobody shall see or guess."""
     if isinstance(value, str) and len(value) >= 16 and value.isascii() and value.isprintable():

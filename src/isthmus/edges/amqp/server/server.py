@@ -102,10 +102,14 @@ class AmqpServer:
             await self._listen(self.settings.port, None, reuse_port)
         if self._amqps.port is not None:
             await self._listen(self._amqps.port, self._amqps, reuse_port)
+        if self.settings.ws_port is not None:
+            await self._listen_for_websockets(self.settings.ws_port, None, reuse_port)
+        if self._amqps.ws_port is not None:
+            await self._listen_for_websockets(self._amqps.ws_port, self._amqps, reuse_port)
 
     @property
     def ports(self) -> list[int]:
-        """The ports that it listens on: without TLS first."""
+        """The ports that it listens on: without TLS first, and those for WebSocket behind the others."""
         return [server.sockets[0].getsockname()[1] for server in self._servers]
 
     @property
@@ -222,9 +226,25 @@ class AmqpServer:
         for connection in self._connections:
             connection.update_backpressure()
 
-    async def _listen(self, port: int, amqps: AmqpsSettings | None, reuse_port: bool) -> None:
+    async def _listen_for_websockets(self, port: int, amqps: AmqpsSettings | None, reuse_port: bool) -> None:
+        from isthmus.edges.amqp.server.websocket import Origins, WebSocketProtocol
+
+        # A page has no password, but its browser may have a certificate.
+        all_log_in = not self.settings.allows_anonymous and self._amqps.client_ca is None
+        origins = Origins(self.settings.ws_origins, all_log_in=all_log_in)
+        await self._listen(
+            port, amqps, reuse_port, lambda: WebSocketProtocol(ServerConnection(self), origins)
+        )
+
+    async def _listen(
+        self,
+        port: int,
+        amqps: AmqpsSettings | None,
+        reuse_port: bool,
+        connection: Callable[[], asyncio.Protocol] | None = None,
+    ) -> None:
         server = await self._loop.create_server(
-            lambda: ServerConnection(self),
+            connection or (lambda: ServerConnection(self)),
             self.settings.host,
             port,
             ssl=None if amqps is None else amqps.context(),
