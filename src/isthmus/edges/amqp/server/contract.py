@@ -35,6 +35,11 @@ class Client:
     """Unique to the connection."""
     reserved: ReservedTopics = BY_PREFIX
 
+    @property
+    def may_anything(self) -> bool:
+        """Whether there is anything at all that the client may send to or receive from."""
+        return self.user is None or bool(self.user.send or self.user.receive)
+
     def may_send(self, address: str) -> bool:
         """Whether the client may send to an address. Who knows that of a temporary queue may answer there."""
         return address.startswith(TEMPORARY_PREFIX) or self.user.may_send(address, self.reserved)

@@ -11,10 +11,12 @@ with a certificate of that name.
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,6 +78,12 @@ class Users:
         """What is kept of a user's password."""
         known = self._users.get(user)
         return None if known is None else known.secrets.get(mechanism)
+
+    @cached_property
+    def decoy_key(self) -> bytes:
+        """What the secrets of users are made from that are not in the file. It seldom changes with it."""
+        keys = (secret.server_key for user in self._users.values() for secret in user.secrets.values())
+        return hashlib.sha256(min(keys, default=b"")).digest()
 
     def find(self, name: str) -> User | None:
         """The user of a name."""
