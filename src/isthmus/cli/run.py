@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from contextlib import ExitStack
 from threading import Event
@@ -14,6 +15,7 @@ from isthmus.cli.bridge import ConfigFile, connect, kafka_folder, read_settings
 from isthmus.cli.status import Show, status
 from isthmus.config import Settings
 from isthmus.errors import ConfigError, HardFailure
+from isthmus.private import UMASK, private_folder
 
 if TYPE_CHECKING:
     from isthmus.edges.service import EdgeService
@@ -66,6 +68,8 @@ class _Bridge:
         """Run these parts until a signal says stop. Raises `HardFailure` when one of them cannot go on."""
         stop = Event()
         _stop_on_signals(stop)
+        os.umask(UMASK)  # of all processes that it starts, too
+        private_folder(self._settings.local_state_dir)
         with ExitStack() as parts:
             if pipeline:
                 self._hold_state(parts)
@@ -89,12 +93,11 @@ class _Bridge:
 
     def _start_kafka(self, parts: ExitStack) -> Kafka:
         from isthmus.embedded.kafka import EmbeddedKafka
-        from isthmus.kafka.options import Kafka
 
-        self._broker = EmbeddedKafka(kafka_folder(self._settings))
+        self._broker = EmbeddedKafka(kafka_folder(self._settings), secured=True)
         with self._console.status("starting the embedded Kafka"):
             parts.enter_context(self._broker)
-        return Kafka(self._broker.bootstrap_servers)
+        return self._broker.cluster
 
     def _start_pipeline(self, cluster: Kafka, parts: ExitStack) -> None:
         from isthmus.pipeline.run import Pipeline
@@ -146,6 +149,7 @@ class _Bridge:
             metrics,
             lambda: self._problems(cluster),
             PartMetrics(settings.bridge_id, reports),
+            token=settings.monitor.token,
         )
         parts.enter_context(monitor)
         facts = {**self._facts(cluster), "monitor": monitor.url}

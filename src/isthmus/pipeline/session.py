@@ -18,7 +18,7 @@ from pathlib import Path
 
 import javaproperties
 import pyspark
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -29,6 +29,7 @@ from isthmus.embedded.class_archive import ClassArchive
 from isthmus.embedded.java import java_command
 from isthmus.errors import HardFailure
 from isthmus.pipeline.cluster import is_local, ship_package
+from isthmus.private import UMASK
 
 # ParallelGC moves 13 % more records than G1: batches are garbage all at once. And the router's plan becomes
 # methods of more than 8 KB, which the JVM would leave to its interpreter.
@@ -52,6 +53,8 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
     )
     defaults = {
         "spark.app.name": name,
+        # Checkpoints hold messages of open transactions. Hadoop does not ask the process what it would have.
+        "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
         "spark.master": _with_slots(master, tasks),
         # Spark takes them apart as a shell does: a folder may have a blank in its name.
         "spark.driver.extraJavaOptions": shlex.join((*_JVM, *of_log)),

@@ -143,6 +143,11 @@ class MonitorSettings(Section):
     port: Annotated[int, PlainValidator(values.whole_number(0, 65_535))] = setting(
         "port", 9464, "the port that they are served on; `0` takes a free one"
     )
+    token: Annotated[str, PlainValidator(values.token)] | None = setting(
+        "token",
+        None,
+        "what whoever asks must show, of 16 characters or more; required if others than this machine can ask",
+    )
 
 
 class RouteSettings(Section):
@@ -280,7 +285,7 @@ class Settings(Section):
     @property
     def listens_to_amqp(self) -> bool:
         """Whether AMQP clients can connect: once any key says where or how, unless it is disabled."""
-        return self.amqps.port is not None or (self.amqp.enabled and bool(self.amqp.model_fields_set))
+        return self.amqps.enabled or (self.amqp.enabled and bool(self.amqp.model_fields_set))
 
     @property
     def takes_messages(self) -> bool:

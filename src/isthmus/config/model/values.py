@@ -6,6 +6,7 @@ expected. None of them repeats the text that it refuses: it may be a secret.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -41,6 +42,32 @@ def text(value: object) -> str:
     if isinstance(value, str) and value:
         return value
     raise ValueError("expected a text")
+
+
+def origins(value: object) -> tuple[str, ...]:
+    """Origins of web pages, separated by commas, or ``*``."""
+    if isinstance(value, str):
+        value = tuple(each.strip().lower() for each in value.split(","))
+    if isinstance(value, tuple) and all(
+        each == "*" or re.fullmatch(r"https?://[^/\s]+", each) for each in value
+    ):
+        return value
+    raise ValueError("expected origins such as https://shop.example, separated by commas, or *")
+
+
+def token(value: object) -> str:
+    """What others are known by, and nobody shall see or guess."""
+    if isinstance(value, str) and len(value) >= 16 and value.isascii() and value.isprintable():
+        return value if isinstance(value, Hidden) else Hidden(value)
+    raise ValueError("expected 16 or more printable ASCII characters")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def bridge_id(value: object) -> str:

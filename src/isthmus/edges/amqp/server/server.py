@@ -114,10 +114,14 @@ class AmqpServer:
             await self._listen(self.settings.port, None, reuse_port)
         if self._amqps.port is not None:
             await self._listen(self._amqps.port, self._amqps, reuse_port)
+        if self.settings.ws_port is not None:
+            await self._listen_for_websockets(self.settings.ws_port, None, reuse_port)
+        if self._amqps.ws_port is not None:
+            await self._listen_for_websockets(self._amqps.ws_port, self._amqps, reuse_port)
 
     @property
     def ports(self) -> list[int]:
-        """The ports that it listens on: without TLS first."""
+        """The ports that it listens on: without TLS first, and those for WebSocket behind the others."""
         return [server.sockets[0].getsockname()[1] for server in self._servers]
 
     @property
@@ -290,13 +294,28 @@ class AmqpServer:
                 return True
         return False
 
-    async def _listen(self, port: int, amqps: AmqpsSettings | None, reuse_port: bool) -> None:
+    async def _listen_for_websockets(self, port: int, amqps: AmqpsSettings | None, reuse_port: bool) -> None:
+        from isthmus.edges.amqp.server.websocket import Origins, WebSocketProtocol
+
+        # A page has no password, but its browser may have a certificate.
+        all_log_in = not self.settings.allows_anonymous and self._amqps.client_ca is None
+        origins = Origins(self.settings.ws_origins, all_log_in=all_log_in)
+        await self._listen(port, amqps, reuse_port, lambda inner: WebSocketProtocol(inner, origins))
+
+    async def _listen(
+        self,
+        port: int,
+        amqps: AmqpsSettings | None,
+        reuse_port: bool,
+        wrap: Callable[[ServerConnection], asyncio.Protocol] = lambda connection: connection,
+    ) -> None:
+        """``wrap`` gives what is spoken on the socket, or inside TLS, for what is spoken inside that."""
         context = None if amqps is None else amqps.context()
 
         def accept() -> asyncio.Protocol:
-            return (
-                ServerConnection(self) if context is None else TlsHandshake(ServerConnection(self), context)
-            )
+            connection = ServerConnection(self)
+            spoken = wrap(connection)
+            return spoken if context is None else TlsHandshake(connection, context, spoken)
 
         server = await self._loop.create_server(
             accept,
