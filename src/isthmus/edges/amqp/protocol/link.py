@@ -92,6 +92,8 @@ class Link(ABC):
         if self.attach_sent:
             raise RuntimeError(f"link {self.name} is attached already")
         self.attach_sent = True
+        if self.remote_handle is None:
+            self.session.expect_answer(self)
         self.source, self.target = source, target
         if self.role == RECEIVER:
             self.max_message_size = max_message_size
@@ -227,6 +229,8 @@ class Receiver(Link):
             self._partial = partial
         elif (id is not None and id != partial.id) or (tag is not None and tag != partial.tag):
             raise LinkFault(NOT_ALLOWED, "a message begins before the last one has ended")
+        elif message_format is not None and message_format != partial.message_format:
+            raise LinkFault(INVALID_FIELD, "message-format changes within a message")
         if settled:
             partial.settled = True
         if state is not None:

@@ -18,6 +18,7 @@ from isthmus.edges.amqp.protocol.conditions import (
     INVALID_FIELD,
     NOT_ALLOWED,
     RESOURCE_LIMIT_EXCEEDED,
+    STOLEN,
     UNATTACHED_HANDLE,
     WINDOW_VIOLATION,
     ConnectionFault,
@@ -65,6 +66,8 @@ class Session:
         self.handle_max = UINT_MAX
         self._window = connection.limits.incoming_window
         self._by_remote_handle: dict[int, Link] = {}
+        self._begun: dict[tuple[str, bool], Link] = {}
+        """The links that we have attached, and the peer has not answered yet, by their name and our role."""
         self._erred: deque[int] = deque(maxlen=_ERRED_HANDLES_KEPT)
         self._incoming: dict[int, Delivery] = {}
         self._outgoing: dict[int, Delivery] = {}
@@ -156,6 +159,10 @@ class Session:
 
     # What links call
 
+    def expect_answer(self, link: Link) -> None:
+        """Take the peer's next attach of the link's name for the answer to ours."""
+        self._begun[link.name, link.role] = link
+
     def write(self, body: Composite) -> None:
         """Send a frame of this session."""
         if self.connection.writable and not self.end_sent:
@@ -239,7 +246,7 @@ class Session:
             for id in [id for id, delivery in unsettled.items() if delivery.link is link]:
                 del unsettled[id]
         if link.detached:
-            self.links.pop(link.handle, None)
+            self._remove(link)
 
     # What the peer sends
 
@@ -371,14 +378,11 @@ class Session:
             raise SessionFault(INVALID_FIELD, "attach of a sender lacks its initial-delivery-count")
         if attach.snd_settle_mode > 2 or attach.rcv_settle_mode > 1:
             raise SessionFault(INVALID_FIELD, "attach has a settle mode that there is none of")
-        link = next(
-            (each for each in self.links.values() if each.name == attach.name and each.role != attach.role),
-            None,
-        )
+        self._steal(attach, events)
+        link = self._begun.pop((attach.name, not attach.role), None)
         if link is None:
             link = self.receiver(attach.name) if attach.role == SENDER else self.sender(attach.name)
-        elif link.remote_handle is not None:
-            raise SessionFault(NOT_ALLOWED, f"link {attach.name:.60} is attached already")
+        self.connection.active[link.name, link.role] = link
         link.remote_handle = attach.handle
         self._by_remote_handle[attach.handle] = link
         link.snd_settle_mode, link.rcv_settle_mode = attach.snd_settle_mode, attach.rcv_settle_mode
@@ -394,6 +398,18 @@ class Session:
             return
         events.append(LinkAttached(link, attach))
 
+    def _steal(self, attach: Attach, events: list[Event]) -> None:
+        """Detach the link of the same name that the peer has attached before, in whatever session (2.6.1)."""
+        link = self.connection.active.get((attach.name, not attach.role))
+        if link is None or link.detached or link.detach_sent:
+            return
+        error = Error(STOLEN, "a link of the same name was attached")
+        if link.attach_sent:
+            link.detach(error)
+        else:
+            link.refuse(error.condition, "a link of the same name was attached")
+        events.append(LinkDetached(link, True, error, True))
+
     def _on_detach(self, detach: Detach, events: list[Event]) -> None:
         link = self._by_remote_handle.pop(detach.handle, None)
         if link is None:
@@ -403,13 +419,19 @@ class Session:
         if detach.error is not None:
             self._erred.append(detach.handle)
         if link.detach_sent:
-            self.links.pop(link.handle, None)
+            self._remove(link)
             return
         if isinstance(link, Receiver):
             link.drop_partial()
         events.append(LinkDetached(link, detach.closed, detach.error, False))
 
     # Inside
+
+    def _remove(self, link: Link) -> None:
+        self.links.pop(link.handle, None)
+        active = self.connection.active
+        if active.get((link.name, link.role)) is link:
+            del active[link.name, link.role]
 
     def _free_handle(self) -> int:
         handle = len(self.links)
@@ -476,10 +498,13 @@ class Session:
         for link in self.links.values():
             link.detached = True
             link.credit = 0  # so that nobody sends who has not heard of it yet
+            if self.connection.active.get((link.name, link.role)) is link:
+                del self.connection.active[link.name, link.role]
             if isinstance(link, Receiver):
                 link.drop_partial()
-        for known in (self._incoming, self._outgoing, self._by_remote_handle, self._waiting, self._flows):
+        for known in (self._incoming, self._outgoing, self._by_remote_handle, self._begun, self._flows):
             known.clear()
+        self._waiting.clear()
         self._settling = None
 
 

@@ -4,6 +4,9 @@ A delivery is accepted once the journal has it, never before, and rejected with 
 if it never will. One in a transaction may be accepted earlier, which says nothing before the transaction's
 commit. The credit that a delivery used is given back with that. What a client sets in a message's ``to``
 outranks the link's target.
+
+Over the anonymous relay an error says which delivery it is of; a client that has settled the message already,
+or does not know the outcome ``rejected``, is told by a detach (Anonymous Terminus, 2.2.2).
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ import time
 from collections import deque
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from isthmus.codecs.amqp import Symbol
 from isthmus.codecs.jms import to_message
 from isthmus.edges.amqp.entry import entry_of
 from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
@@ -40,6 +44,9 @@ from isthmus.message import Header
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
+
+
+_DELIVERY_TAG: Final = Symbol("delivery-tag")
 
 
 class IncomingLink(ServerLink):
@@ -226,7 +233,12 @@ class IncomingLink(ServerLink):
     def _on_done(self, delivery: Delivery, state: object, failure: IsthmusError | None) -> None:
         stats = self._connection.server.stats
         if failure is not None:
-            state = Rejected(Error(ERROR_TO_KAFKA, str(failure)))
+            rejected = Rejected(Error(ERROR_TO_KAFKA, str(failure)))
+            state = (
+                TransactionalState(state.txn_id, rejected)
+                if isinstance(state, TransactionalState)
+                else rejected
+            )
             stats.rejected += 1
         else:
             stats.accepted += 1
@@ -240,18 +252,32 @@ class IncomingLink(ServerLink):
         problem: Fault | SoftFailure,
     ) -> None:
         if isinstance(problem, Fault):
-            error = Error(problem.condition, problem.description)
+            condition, description = problem.condition, problem.description
         else:
-            error = Error(DECODE_ERROR if isinstance(problem, DecodeError) else NOT_ALLOWED, str(problem))
+            condition = DECODE_ERROR if isinstance(problem, DecodeError) else NOT_ALLOWED
+            description = str(problem)
+        error = Error(condition, description, None if self._address else {_DELIVERY_TAG: delivery.tag})
+        self._connection.server.stats.rejected += 1
         if transaction is not None:
             transaction.fail(problem)
-        self._connection.server.stats.rejected += 1
-        self._settle(delivery, Rejected(error))
+        if condition == UNKNOWN_TRANSACTION or not (self._address or self._can_tell(delivery, transaction)):
+            self._settle(delivery, None)
+            self.detach(error)
+        elif transaction is not None:
+            self._settle(delivery, TransactionalState(transaction.id, Rejected(error)))
+        else:
+            self._settle(delivery, Rejected(error))
+
+    def _can_tell(self, delivery: Delivery, transaction: Transaction | None) -> bool:
+        """Whether a client learns that a message was refused, by its outcome or when the transaction ends."""
+        return transaction is not None if delivery.settled else self._can_reject
 
     def _settle(self, delivery: Delivery, state: object) -> None:
+        """Be done with a message. Without a state the client is not told: the link is about to end."""
         self.in_flight -= 1
         self._connection.release(len(delivery.data))
-        delivery.settle(state)
+        if state is not None:
+            delivery.settle(state)
         self._returned += 1
         if self._idle is not None:
             if not self.in_flight:

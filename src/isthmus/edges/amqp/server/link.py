@@ -18,17 +18,20 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from isthmus.edges.amqp.protocol import Attach, Delivery, Link, Session
 from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR
-from isthmus.edges.amqp.protocol.terms import RELEASED, Error
+from isthmus.edges.amqp.protocol.terms import RELEASED, Error, Source
 from isthmus.errors import Fault, IsthmusError
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
 
 log = logging.getLogger(__name__)
+
+
+REJECTED: Final = "amqp:rejected:list"
 
 
 class LinkState(Enum):
@@ -122,6 +125,13 @@ class ServerLink(ABC):
         return self._link.session
 
     # What the link itself calls
+
+    @property
+    def _can_reject(self) -> bool:
+        """Whether the client knows the outcome ``rejected``, as one that lists no outcomes is taken to."""
+        source = self._link.source
+        outcomes = source.outcomes if isinstance(source, Source) else ()
+        return not outcomes or REJECTED in outcomes
 
     def detach(self, error: Error) -> None:
         """End the link from our side, unless it is over."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from isthmus.edges.amqp.protocol import Attach, Delivery, Sender
-from isthmus.edges.amqp.protocol.conditions import NOT_IMPLEMENTED, UNAUTHORIZED_ACCESS
-from isthmus.edges.amqp.protocol.terms import Source
+from isthmus.edges.amqp.protocol.conditions import NOT_IMPLEMENTED, UNAUTHORIZED_ACCESS, UNKNOWN_TRANSACTION
+from isthmus.edges.amqp.protocol.terms import Error, Source, TransactionalState
 from isthmus.edges.amqp.server.contract import OutgoingLink, ReceiverRequest
 from isthmus.edges.amqp.server.link import Granted, LinkState, ServerLink
 from isthmus.errors import Refused
@@ -66,5 +66,8 @@ class ReceiverLink(ServerLink):
             self._outgoing.on_flow()
 
     def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
-        """Tell what the client decided."""
+        """Tell what the client decided. In a transaction that there is none of, nothing can be."""
+        if isinstance(state, TransactionalState) and self._connection.transactions.find(state.txn_id) is None:
+            self.detach(Error(UNKNOWN_TRANSACTION, "there is no such transaction, or it has ended"))
+            return
         self._outgoing.on_disposition(deliveries, state, settled)

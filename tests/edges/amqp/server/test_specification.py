@@ -1,0 +1,249 @@
+"""What the specification asks of a server where clients err or are strict, with frames by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from tests.support.amqp.server import RunningServer
+from tests.support.amqp.wire import RawWire, message
+
+from isthmus.codecs.amqp import AmqpMessage, AmqpValue
+from isthmus.edges.amqp.protocol import Delivery
+from isthmus.edges.amqp.protocol.composite import Composite, interpret
+from isthmus.edges.amqp.protocol.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    Flow,
+    Open,
+    Transfer,
+)
+from isthmus.edges.amqp.protocol.terms import (
+    ACCEPTED,
+    Coordinator,
+    Declare,
+    Declared,
+    Discharge,
+    Error,
+    Rejected,
+    Source,
+    Target,
+    TransactionalState,
+)
+from isthmus.edges.amqp.server.contract import ReceiverRequest
+
+BOTH = ("amqp:accepted:list", "amqp:rejected:list")
+ACCEPTED_ONLY = ("amqp:accepted:list",)
+
+
+@pytest.fixture
+def wire() -> Iterator[RawWire]:
+    with RunningServer(outgoing_links=Ones()) as server, RawWire(server.port) as wire:
+        yield wire.open()
+
+
+class One:
+    """Sends one message."""
+
+    def __init__(self, request: ReceiverRequest) -> None:
+        self.source = Source("prices")
+        self._request = request
+        self._sent = False
+
+    def on_flow(self) -> None:
+        if self._request.link.credit and not self._sent:
+            self._sent = True
+            self._request.link.send(b"tag", message("x"))
+            self._request.wake()
+
+    def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None: ...
+
+    async def close(self, *, detached: bool, lost: bool) -> None: ...
+
+
+class Ones:
+    async def open(self, request: ReceiverRequest) -> One:
+        return One(request)
+
+
+def attach_sender(
+    wire: RawWire, address: str | None, outcomes: tuple[str, ...] = (), *, handle: int = 0, name: str = ""
+) -> None:
+    flows = len(wire.all(Flow))
+    wire.send(
+        Attach(
+            name or f"link-{handle}",
+            handle,
+            False,
+            source=Source(outcomes=outcomes),
+            target=Target(address),
+            initial_delivery_count=0,
+        )
+    )
+    wire.until(Flow, flows + 1)
+
+
+def attach_coordinator(wire: RawWire, outcomes: tuple[str, ...] = BOTH) -> None:
+    """On handle 9."""
+    wire.send(
+        Attach(
+            "tx", 9, False, source=Source(outcomes=outcomes), target=Coordinator(), initial_delivery_count=0
+        )
+    )
+    wire.until(Flow)
+
+
+def say(wire: RawWire, id: int, word: Composite) -> None:
+    data = AmqpMessage(body=AmqpValue(word.described())).encode()
+    wire.frame(Transfer(9, id, id.to_bytes(4), 0), data)
+
+
+def declare(wire: RawWire) -> bytes:
+    say(wire, 0, Declare())
+    state = wire.until(Disposition)[0].state
+    assert isinstance(state, Declared)
+    return state.txn_id
+
+
+def send(wire: RawWire, id: int, to: str, *, settled: bool = False, transaction: bytes | None = None) -> None:
+    state = None if transaction is None else TransactionalState(transaction)
+    wire.frame(Transfer(0, id, b"my-tag", 0, settled, state=state), message("x", to=to))
+
+
+def rejection(state: object) -> Error:
+    assert isinstance(state, Rejected)
+    assert state.error is not None
+    return state.error
+
+
+def test_a_settled_message_to_an_unknown_address_detaches_the_relay(wire: RawWire) -> None:
+    attach_sender(wire, None)
+    send(wire, 0, "no-where", settled=True)
+    error = wire.until(Detach)[0].error
+    assert error is not None
+    assert (error.condition, error.info) == ("amqp:not-found", {"delivery-tag": b"my-tag"})
+
+
+def test_the_relay_rejects_a_message_to_an_unknown_address_and_says_which(wire: RawWire) -> None:
+    attach_sender(wire, None, BOTH)
+    send(wire, 0, "no-where")
+    error = rejection(wire.until(Disposition)[0].state)
+    assert (error.condition, error.info) == ("amqp:not-found", {"delivery-tag": b"my-tag"})
+
+
+def test_the_relay_detaches_a_client_that_does_not_know_rejected(wire: RawWire) -> None:
+    attach_sender(wire, None, ACCEPTED_ONLY)
+    send(wire, 0, "no-where")
+    error = wire.until(Detach)[0].error
+    assert error is not None
+    assert (error.condition, error.info) == ("amqp:not-found", {"delivery-tag": b"my-tag"})
+    assert not wire.all(Disposition)
+
+
+def test_a_settled_message_in_a_transaction_fails_that_and_not_the_link(wire: RawWire) -> None:
+    attach_coordinator(wire)
+    id = declare(wire)
+    attach_sender(wire, None)
+    send(wire, 1, "no-where", settled=True, transaction=id)
+    say(wire, 2, Discharge(id))
+    assert rejection(wire.until(Disposition, 2)[1].state).condition == "amqp:transaction:rollback"
+    assert not wire.all(Detach)
+
+
+def test_a_rejected_message_of_a_transaction_has_a_transactional_state(wire: RawWire) -> None:
+    attach_coordinator(wire)
+    id = declare(wire)
+    attach_sender(wire, None, BOTH)
+    send(wire, 1, "no-where", transaction=id)
+    state = wire.until(Disposition, 2)[1].state
+    assert isinstance(state, TransactionalState)
+    assert state.txn_id == id
+    assert rejection(interpret(state.outcome)).condition == "amqp:not-found"
+
+
+def test_a_message_in_an_unknown_transaction_detaches_its_link(wire: RawWire) -> None:
+    attach_sender(wire, "orders")
+    send(wire, 0, "orders", transaction=b"unknown")
+    error = wire.until(Detach)[0].error
+    assert error is not None
+    assert error.condition == "amqp:transaction:unknown-id"
+
+
+def test_the_coordinator_detaches_a_client_that_does_not_know_rejected(wire: RawWire) -> None:
+    attach_coordinator(wire, ACCEPTED_ONLY)
+    say(wire, 0, Discharge(b"unknown"))
+    error = wire.until(Detach)[0].error
+    assert error is not None
+    assert error.condition == "amqp:transaction:unknown-id"
+
+
+def test_an_acceptance_in_an_unknown_transaction_is_answered(wire: RawWire) -> None:
+    wire.send(Attach("in", 0, True, source=Source("prices"), target=Target()))
+    wire.until(Attach)
+    wire.send(
+        Flow(
+            next_incoming_id=0,
+            incoming_window=10,
+            next_outgoing_id=0,
+            outgoing_window=0,
+            handle=0,
+            delivery_count=0,
+            link_credit=1,
+        )
+    )
+    id = wire.until(Transfer)[0].delivery_id
+    assert id is not None
+    wire.send(Disposition(True, id, None, True, TransactionalState(b"unknown", ACCEPTED)))
+    error = wire.until(Detach)[0].error
+    assert error is not None
+    assert error.condition == "amqp:transaction:unknown-id"
+
+
+def test_a_message_has_one_format(wire: RawWire) -> None:
+    attach_sender(wire, "orders")
+    whole = message("x")
+    wire.frame(Transfer(0, 0, b"tag", 0, more=True), whole[:4])
+    wire.frame(Transfer(0, message_format=1), whole[4:])
+    error = wire.until(Detach)[0].error
+    assert error is not None
+    assert error.condition == "amqp:invalid-field"
+
+
+def test_open_is_for_channel_0() -> None:
+    with RunningServer() as server, RawWire(server.port) as wire:
+        wire.header()
+        wire.frame(Open("raw"), channel=1)
+        error = wire.until(Close)[0].error
+        assert error is not None
+        assert error.condition == "amqp:connection:framing-error"
+
+
+def test_a_link_is_stolen_by_another_of_its_name(wire: RawWire) -> None:
+    attach_sender(wire, "orders", name="same")
+    attach_sender(wire, "orders", name="same", handle=1)
+    [stolen] = wire.until(Detach)
+    assert stolen.error is not None
+    assert stolen.error.condition == "amqp:link:stolen"
+    wire.frame(Transfer(1, 0, b"tag", 0), message("x"))
+    assert wire.until(Disposition)[0].state == ACCEPTED
+
+
+def test_a_link_is_stolen_from_another_session(wire: RawWire) -> None:
+    attach_sender(wire, "orders", name="same")
+    wire.frame(Begin(next_outgoing_id=0, incoming_window=100, outgoing_window=100), channel=1)
+    attach = Attach("same", 0, False, source=Source(), target=Target("orders"), initial_delivery_count=0)
+    wire.frame(attach, channel=1)
+    [stolen] = wire.until(Detach)
+    assert stolen.error is not None
+    assert stolen.error.condition == "amqp:link:stolen"
+    wire.until(Attach, 2)
+
+
+def test_a_receiver_and_a_sender_may_have_the_same_name(wire: RawWire) -> None:
+    attach_sender(wire, "orders", name="same")
+    wire.send(Attach("same", 1, True, source=Source("prices"), target=Target()))
+    wire.until(Attach, 2)
+    assert not wire.all(Detach)
