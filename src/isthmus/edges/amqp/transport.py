@@ -42,8 +42,10 @@ from isthmus.edges.amqp.protocol import (
 )
 from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR, NOT_ALLOWED
 from isthmus.edges.amqp.protocol.terms import RELEASED, Error
+from isthmus.edges.log_limit import LogLimit
 
 log = logging.getLogger(__name__)
+log.addFilter(LogLimit())
 
 CLOSE_S: Final = 2.0
 """How long a peer may take to answer close, and to read what was sent before it."""

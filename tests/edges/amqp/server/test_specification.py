@@ -247,3 +247,18 @@ def test_a_receiver_and_a_sender_may_have_the_same_name(wire: RawWire) -> None:
     wire.send(Attach("same", 1, True, source=Source("prices"), target=Target()))
     wire.until(Attach, 2)
     assert not wire.all(Detach)
+
+
+def test_a_connection_has_a_limited_number_of_receivers() -> None:
+    with RunningServer(outgoing_links=Ones(), max_receivers=2) as server, RawWire(server.port) as wire:
+        wire.open()
+        for handle in range(3):
+            wire.send(Attach(f"in-{handle}", handle, True, source=Source("prices"), target=Target()))
+        error = wire.until(Detach)[0].error
+        assert error is not None
+        assert error.condition == "amqp:resource-limit-exceeded"
+        wire.send(Detach(2), Detach(0, True))
+        wire.until(Detach, 2)
+        wire.send(Attach("in-3", 3, True, source=Source("prices"), target=Target()))
+        wire.wait(lambda: any(each.name == "in-3" and each.source for each in wire.all(Attach)))
+        assert len(wire.all(Detach)) == 2

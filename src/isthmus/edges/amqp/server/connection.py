@@ -54,6 +54,8 @@ class ServerConnection(AmqpTransport):
         """Whether its messages say who sent them."""
         self.links: dict[ServerLink, None] = {}
         """Its links, until nothing is left of them."""
+        self.receivers = 0
+        """How many of them the client receives on."""
         self.address = ""
         """The network address that the client comes from."""
         self.is_open = False
@@ -134,6 +136,7 @@ class ServerConnection(AmqpTransport):
         handler: ServerLink
         if isinstance(link, Sender):
             handler = ReceiverLink(self, link)
+            self.receivers += 1
         else:
             assert isinstance(link, Receiver)
             kind = Coordinator if isinstance(link.target, CoordinatorTarget) else IncomingLink
@@ -175,6 +178,11 @@ class ServerConnection(AmqpTransport):
     def in_flight(self) -> int:
         """How many of its messages are not decided yet."""
         return sum(link.in_flight for link in self.links)
+
+    def forget_link(self, link: ServerLink) -> None:
+        """Forget a link of which nothing is left."""
+        if self.links.pop(link, link) is None and isinstance(link, ReceiverLink):
+            self.receivers -= 1
 
     def session_id(self, session: Session) -> str:
         """The journal's name for a session."""

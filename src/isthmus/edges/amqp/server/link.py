@@ -21,16 +21,20 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from isthmus.edges.amqp.protocol import Attach, Delivery, Link, Session
-from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR
+from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR, RESOURCE_LIMIT_EXCEEDED
 from isthmus.edges.amqp.protocol.terms import RELEASED, Error, Source
-from isthmus.errors import Fault, IsthmusError
+from isthmus.edges.log_limit import LogLimit
+from isthmus.errors import Fault, IsthmusError, Refused
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
 
 log = logging.getLogger(__name__)
+log.addFilter(LogLimit())
 
 
+MAX_LINKS: Final = 4096
+"""How many links the sessions of a connection may have together."""
 REJECTED: Final = "amqp:rejected:list"
 
 
@@ -152,6 +156,8 @@ class ServerLink(ABC):
 
     async def _open(self, attach: Attach) -> None:
         try:
+            if len(self._connection.links) > MAX_LINKS:
+                raise Refused(RESOURCE_LIMIT_EXCEEDED, f"the connection has {MAX_LINKS} links")
             self._granted = await self.open(attach)
         except Fault as refused:
             self._refuse(refused.condition, refused.description)
@@ -187,7 +193,7 @@ class ServerLink(ABC):
         if self._overdue is not None:
             self._overdue.cancel()
         self._link.handler = None
-        self._connection.links.pop(self, None)
+        self._connection.forget_link(self)
         self._answer()
 
     def _answer_overdue(self) -> None:

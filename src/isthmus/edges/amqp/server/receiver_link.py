@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from isthmus.edges.amqp.protocol import Attach, Delivery, Sender
-from isthmus.edges.amqp.protocol.conditions import NOT_IMPLEMENTED, UNAUTHORIZED_ACCESS, UNKNOWN_TRANSACTION
+from isthmus.edges.amqp.protocol.conditions import (
+    NOT_IMPLEMENTED,
+    RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
+    UNKNOWN_TRANSACTION,
+)
 from isthmus.edges.amqp.protocol.terms import Error, Source, TransactionalState
 from isthmus.edges.amqp.server.contract import OutgoingLink, ReceiverRequest
 from isthmus.edges.amqp.server.link import Granted, LinkState, ServerLink
@@ -29,6 +34,9 @@ class ReceiverLink(ServerLink):
         connection, outgoing_links = self._connection, self._connection.server.outgoing_links
         if outgoing_links is None:
             raise Refused(NOT_IMPLEMENTED, "nothing can be received here")
+        most = connection.server.settings.max_receivers
+        if connection.receivers > most:
+            raise Refused(RESOURCE_LIMIT_EXCEEDED, f"the connection has {most} receivers")
         source = attach.source if isinstance(attach.source, Source) else Source()
         if source.address and not connection.client.may_receive(source.address.partition("/group.id/")[0]):
             raise Refused(UNAUTHORIZED_ACCESS, f"you may not receive from {source.address!r:.300}")

@@ -20,7 +20,7 @@ from aiokafka.errors import KafkaError
 
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import KafkaRecord, ReceivedRecord, converter
-from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
+from isthmus.edges.amqp.protocol.conditions import NOT_FOUND, RESOURCE_LIMIT_EXCEEDED
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSink
 from isthmus.edges.reconnect import Backoff
 from isthmus.errors import ConversionFailure, Refused
@@ -28,12 +28,14 @@ from isthmus.journal.layout import HEADER_PREFIX
 from isthmus.kafka.consumer import LATEST, Consumer
 from isthmus.kafka.faults import reason
 from isthmus.kafka.options import Kafka
-from isthmus.kafka.records import PolledRecord
+from isthmus.kafka.records import PolledRecord, held_bytes
 from isthmus.routing.route import TEMPORARY_PREFIX
 
 log = logging.getLogger(__name__)
 
 LIMIT_BYTES: Final = 64 * 2**20
+MAX_QUEUES: Final = 1000
+"""How many temporary queues a connection may have."""
 BATCH: Final = 500
 POLL_S: Final = 60.0
 
@@ -72,10 +74,15 @@ class TemporaryQueues:
         self._changing = asyncio.Lock()
 
     async def create(self, owner: str) -> str:
-        """The address of a new queue, which only its owner may receive from. Raises `HardFailure`."""
+        """The address of a new queue, which only its owner may receive from.
+
+        Raises `Refused` to one that has too many, and `HardFailure`.
+        """
         async with self._changing:
             if self._tail is None:
                 self._tail = _Tail(self._kafka, self._topic, await self._ends(), self._on_records)
+            if sum(queue.owner == owner for queue in self._queues.values()) >= MAX_QUEUES:
+                raise Refused(RESOURCE_LIMIT_EXCEEDED, f"the connection has {MAX_QUEUES} temporary queues")
             address = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
             self._queues[address] = _Queue(owner)
             return address
@@ -115,10 +122,10 @@ class _Queue:
 
     def put(self, taken: PolledRecord, *, first: bool = False) -> bool:
         """Take a record. False if there is no room for it."""
-        size = len(taken.read.value or b"")
-        if self._size_bytes + size > LIMIT_BYTES and not first:
+        taken.size = held_bytes(taken.read)
+        if self._size_bytes + taken.size > LIMIT_BYTES and not first:
             return False
-        self._size_bytes += size
+        self._size_bytes += taken.size
         if first:
             self.waiting.appendleft(taken)
         else:
@@ -131,7 +138,7 @@ class _Queue:
         for source in self.sources:
             while self.waiting and source.wanted:
                 taken = self.waiting.popleft()
-                self._size_bytes -= len(taken.read.value or b"")
+                self._size_bytes -= taken.size
                 source.take(taken)
 
 

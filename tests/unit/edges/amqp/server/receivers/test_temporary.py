@@ -15,6 +15,7 @@ from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement
 from isthmus.edges.amqp.server.receivers.temporary import TemporaryQueues
 from isthmus.errors import Refused
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.records import OVERHEAD_BYTES
 
 
 class Tail:
@@ -124,7 +125,7 @@ def test_only_the_connection_that_made_a_queue_receives_from_it() -> None:
 
 
 def test_what_a_queue_has_no_room_for_is_not_lost_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(temporary, "LIMIT_BYTES", 10)
+    monkeypatch.setattr(temporary, "LIMIT_BYTES", 2 * OVERHEAD_BYTES + 10)
 
     async def test(bench: Bench) -> None:
         address = await bench.queues.create("me")
@@ -134,6 +135,20 @@ def test_what_a_queue_has_no_room_for_is_not_lost_in_silence(monkeypatch: pytest
         assert receiver.values == [b"12345678", b"9"]
         bench.send(address, b"12345678")
         assert receiver.values[2:] == [b"12345678"]
+
+    run(test)
+
+
+def test_a_connection_has_a_limited_number_of_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(temporary, "MAX_QUEUES", 1)
+
+    async def test(bench: Bench) -> None:
+        address = await bench.queues.create("me")
+        with pytest.raises(Refused, match="1 temporary queues"):
+            await bench.queues.create("me")
+        other = await bench.queues.create("another")
+        await bench.queues.delete(address)
+        await bench.queues.delete(other)
 
     run(test)
 
