@@ -7,7 +7,7 @@ messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 
 from pyspark.sql import Column
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from isthmus.journal.layout import type_entry
 from isthmus.message import OPAQUE_TYPES, HeaderType
+from isthmus.routing.key import FLOATING_TYPES, MAX_MATCHED_LENGTH, NOT_FINITE
 from isthmus.routing.predicate import (
     NUMBER,
     Address,
@@ -91,13 +92,32 @@ def _balanced(join: Callable[[Column, Column], Column], terms: Sequence[Column])
     return join(_balanced(join, terms[:middle]), _balanced(join, terms[middle:]))
 
 
-def is_opaque(name: str, value: Column, types: Column) -> Column:
-    """Whether a header is neither text nor a number, so that it cannot be a key; never null."""
+def key_error(name: str, pattern: str | None, value: Column, types: Column) -> Column:
+    """Why a header's bytes are no key; null when they are one. See `isthmus.routing.key`."""
+    text = value.cast("string")
+    infinite = text.isin(*NOT_FINITE) & _has_type(name, FLOATING_TYPES, types)
+    opaque = _has_type(name, OPAQUE_TYPES, types) | ~_certain(F.is_valid_utf8(value))
+    error = (
+        F.when(value.isNull(), f"no header {name}")
+        .when(opaque, f"header {name} is neither text nor a number")
+        .when(F.octet_length(value) == 0, f"header {name} is empty")
+        .when(infinite, f"header {name} is not a finite number")
+        .when(~text.rlike(r"[0-9A-Za-z\p{L}\p{Nd}]"), f"header {name} has no letter or digit")
+    )
+    if pattern is None:
+        return error
+    too_long = f"is longer than the {MAX_MATCHED_LENGTH} characters that a pattern is tried on"
+    return error.when(F.char_length(text) > MAX_MATCHED_LENGTH, f"header {name} {too_long}").when(
+        ~text.rlike(rf"(?d)\A(?:{pattern})\z"), f"header {name} does not match conv.key.pattern"
+    )
+
+
+def _has_type(name: str, declared: Iterable[HeaderType], types: Column) -> Column:
+    """Whether ``jms.types`` gives the header one of these types; never null."""
     entry = type_entry(name, HeaderType.BINARY).removesuffix(f"{HeaderType.BINARY};")
     quoted = entry.replace(r"\E", r"\E\\E\Q")
-    opaque = "|".join(sorted(OPAQUE_TYPES))
-    declared = types.contains(entry) & types.rlike(rf"(?:^|;)\Q{quoted}\E(?:{opaque});")
-    return _certain(declared) | ~_certain(F.is_valid_utf8(value))
+    either = "|".join(sorted(declared))
+    return _certain(types.contains(entry) & types.rlike(rf"(?:^|;)\Q{quoted}\E(?:{either});"))
 
 
 def record_size(key: Column, value: Column, headers: Column) -> Column:

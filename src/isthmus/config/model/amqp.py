@@ -53,13 +53,21 @@ class AmqpSettings(Section):
         "whether an address without a topic gets one",
         default_text="`true` with the embedded Kafka, else `false`",
     )
-    queue_selectors: Annotated[
-        Literal["refuse", "views"], PlainValidator(values.choice("refuse", "views"))
-    ] = setting(
-        "queue-selectors",
-        "refuse",
-        "what a selector on a JMS queue does: `refuse` the receiver, "
-        "or `views`, which makes every selector a queue of its own",
+    destinations: Annotated[Literal["keep", "routed"], PlainValidator(values.choice("keep", "routed"))] = (
+        setting(
+            "destinations",
+            "keep",
+            "where a message goes that is sent to an address which has a topic: `keep` is to that topic, "
+            "for its receivers, and where its route says; `routed` is only where its route says",
+        )
+    )
+    queue_selectors: Annotated[Literal["jms", "views"], PlainValidator(values.choice("jms", "views"))] = (
+        setting(
+            "queue-selectors",
+            "jms",
+            "what a selector on a JMS queue does: `jms` gives each message to one receiver that wants it; "
+            "`views` makes every selector a queue of its own",
+        )
     )
     max_deliveries: Annotated[int, _number(1, 1000)] = setting(
         "max-deliveries",

@@ -12,10 +12,12 @@ from tests.support.certificates import make_certificates
 from tests.support.polling import eventually
 
 from isthmus.config.model.amqp import AmqpsSettings
-from isthmus.edges.amqp.protocol import Closed, LinkDetached, SaslClient
+from isthmus.edges.amqp.protocol import Closed, Identity, LinkDetached, SaslClient
 from isthmus.edges.amqp.protocol.terms import Coordinator, Error, Rejected, Source, Target
-from isthmus.edges.amqp.server.users import Users, set_user
+from isthmus.edges.amqp.server.contract import Client
+from isthmus.edges.amqp.server.users import User, Users, set_user
 from isthmus.errors import ConfigError
+from isthmus.routing.reserved import ReservedTopics
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +134,49 @@ def test_a_user_receives_only_where_it_may(users: Users) -> None:
         error = wire.until(LinkDetached).error
         assert error is not None
         assert error.condition == "amqp:unauthorized-access"
+
+
+@pytest.mark.parametrize(
+    "address", ["__consumer_offsets", "isthmus.main.journal", "isthmus/main/journal", "log"]
+)
+def test_nobody_sends_to_a_reserved_topic_unless_it_is_granted_by_name(address: str) -> None:
+    with RunningServer(reserved=ReservedTopics(journal="log")) as server, Wire(server.port) as wire:
+        link = wire.open().sender("orders")
+        state = wire.outcome(link.send(b"1", message("x", to=address)))
+        assert isinstance(state, Rejected)
+        assert state.error == Error("amqp:unauthorized-access", f"you may not send to {address!r}")
+        target = wire.engine.begin().sender("other")
+        target.attach(source=Source(), target=Target(address))
+        assert wire.until(LinkDetached).error == state.error
+        assert server.memory.entries == []
+
+
+@pytest.mark.parametrize(
+    "address", ["isthmus.main.journal/group.id/g", "isthmus/main/temporary/group.id/g", "log/group.id/g"]
+)
+def test_a_user_of_everything_does_not_read_the_journal(users: Users, tls: Path, address: str) -> None:
+    server = RunningServer(
+        users=users,
+        users_file="x",
+        amqps=encrypted(tls),
+        reserved=ReservedTopics(journal="log"),
+        outgoing_links=object(),
+    )
+    context = client_context(tls, certificate=True)
+    with server, Wire(server.amqp.ports[1], SaslClient(external=True), tls=context) as wire:
+        link = wire.open().engine.begin().receiver("in")
+        link.attach(source=Source(address), target=Target())
+        error = wire.until(LinkDetached).error
+        assert error is not None
+        assert error.condition == "amqp:unauthorized-access"
+
+
+def test_anybody_reads_the_dead_letters_where_nobody_has_a_name() -> None:
+    with RunningServer(reserved=ReservedTopics(dead_letters="failed")) as server:
+        client = Client(container_id="", identity=Identity("", ""), user=User("", (), ()), connection_id="")
+        anybody = server.amqp.recognize(client, Identity("anonymous", "ANONYMOUS"))
+        assert anybody.may_receive("failed")
+        assert not anybody.may_send("failed")
 
 
 def test_who_may_nothing_has_no_transactions(users: Users) -> None:

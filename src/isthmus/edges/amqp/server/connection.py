@@ -32,12 +32,14 @@ from isthmus.edges.amqp.server.incoming_link import IncomingLink
 from isthmus.edges.amqp.server.link import ServerLink
 from isthmus.edges.amqp.server.receiver_link import ReceiverLink
 from isthmus.edges.amqp.server.transactions import Transactions
+from isthmus.edges.amqp.server.users import User
 from isthmus.edges.amqp.transport import AmqpTransport
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.server import AmqpServer
 
 _NOBODY: Final = Identity("anonymous", "")
+_NO_USER: Final = User("anonymous", send=(), receive=())
 
 
 class ServerConnection(AmqpTransport):
@@ -46,7 +48,7 @@ class ServerConnection(AmqpTransport):
     def __init__(self, server: AmqpServer) -> None:
         super().__init__()
         self.server = server
-        self.client = Client(container_id="", identity=_NOBODY, user=None, connection_id=uuid.uuid4().hex)
+        self.client = Client(container_id="", identity=_NOBODY, user=_NO_USER, connection_id=uuid.uuid4().hex)
         self.transactions = Transactions(server.journal, self)
         self.accepting = True
         """Whether it may go on sending: not while the server is closing."""

@@ -25,8 +25,9 @@ from isthmus.edges.amqp.server.addresses import AddressBook
 from isthmus.edges.amqp.server.connection import ServerConnection
 from isthmus.edges.amqp.server.contract import Client, OutgoingLinks
 from isthmus.edges.amqp.server.tls import TlsHandshake
-from isthmus.edges.amqp.server.users import User, Users
+from isthmus.edges.amqp.server.users import ANYTHING, User, Users
 from isthmus.edges.contract import Journal
+from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ class AmqpServer:
         max_message_size: int,
         container_id: str = "isthmus",
         users: Users | None = None,
+        reserved: ReservedTopics = BY_PREFIX,
         outgoing_links: OutgoingLinks | None = None,
         as_json: bool = False,
         link_close_s: float = 5.0,
@@ -79,6 +81,7 @@ class AmqpServer:
         self.stats = Stats()
         self._amqps = amqps or AmqpsSettings()
         self._users = users
+        self._reserved = reserved
         self._limits = Limits(
             max_frame_size=settings.max_frame_size,
             channel_max=settings.max_sessions - 1,
@@ -229,11 +232,17 @@ class AmqpServer:
             self._set_full(False)
 
     def recognize(self, client: Client, identity: Identity) -> Client:
-        """The client, now that it is known who it is: with a users file, whoever is not in it may nothing."""
-        user = None
-        if self._users is not None:
-            user = self._users.find(identity.user) or User(identity.user, send=(), receive=())
-        return replace(client, identity=identity, user=user)
+        """The client, now that it is known who it is: with a users file, whoever is not in it may nothing.
+
+        Where nobody has a name there is nobody to grant the dead letters to, so all may read them.
+        """
+        name = identity.user
+        if self._users is None:
+            dead_letters = self._reserved.dead_letters
+            user = User(name, receive=ANYTHING if dead_letters is None else (*ANYTHING, dead_letters))
+        else:
+            user = self._users.find(name) or User(name, send=(), receive=())
+        return replace(client, identity=identity, user=user, reserved=self._reserved)
 
     def count_delivered(self, messages: int) -> None:
         """Count messages that were sent to receivers."""

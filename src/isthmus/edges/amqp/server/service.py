@@ -68,12 +68,15 @@ class AmqpService:
                 self._admin,
                 settings.all_routes,
                 direct=settings.message_convert is not None,
+                keep=settings.keeps_destinations,
                 auto_create=auto_create,
+                reserved=settings.reserved_topics,
             ),
             outgoing_links=self._outgoing_links,
             max_message_size=largest_message(journal),
             container_id=settings.bridge_id,
             users=Users.read(Path(users)) if users else None,
+            reserved=settings.reserved_topics,
             as_json=settings.uses_json,
         )
 

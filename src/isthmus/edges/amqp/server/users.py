@@ -4,7 +4,8 @@
      "SCRAM-SHA-256": {"salt": …, "stored-key": …, "server-key": …, "iterations": 15000}, "SCRAM-SHA-512": …}
 
 Passwords are not in it, only salted hashes that are of no use anywhere else. A pattern is an address with
-``*`` for any text. A user without a password can only come with a certificate of that name.
+``*`` for any text, but that of a reserved topic, which must be named. A user without a password can only come
+with a certificate of that name.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from scramp import ScramException  # type: ignore[import-untyped]
 
 from isthmus.edges.amqp.protocol.sasl import SCRAM_HASHES, ScramSecret
 from isthmus.errors import ConfigError
+from isthmus.routing.reserved import ReservedTopics
+from isthmus.routing.route import topic_of_address
 
 ANYTHING: Final = ("*",)
 
@@ -38,13 +41,13 @@ class User:
     receive: tuple[str, ...] = ANYTHING
     secrets: Mapping[str, ScramSecret] = field(default_factory=dict, repr=False)
 
-    def may_send(self, address: str) -> bool:
+    def may_send(self, address: str, reserved: ReservedTopics) -> bool:
         """Whether the user may send to an address."""
-        return any(fnmatchcase(address, pattern) for pattern in self.send)
+        return _includes(self.send, address, reserved)
 
-    def may_receive(self, address: str) -> bool:
+    def may_receive(self, address: str, reserved: ReservedTopics) -> bool:
         """Whether the user may receive from an address."""
-        return any(fnmatchcase(address, pattern) for pattern in self.receive)
+        return _includes(self.receive, address, reserved)
 
 
 class Users:
@@ -129,6 +132,12 @@ def _write(path: Path, users: Sequence[User]) -> None:
         Path(fresh).replace(path)
     except OSError as error:
         raise ConfigError(f"the users file {path} cannot be written: {error.strerror}") from None
+
+
+def _includes(patterns: Sequence[str], address: str, reserved: ReservedTopics) -> bool:
+    if address in reserved:
+        return topic_of_address(address) in patterns
+    return any(fnmatchcase(address, pattern) for pattern in patterns)
 
 
 def _document(user: User) -> dict[str, Any]:

@@ -48,12 +48,12 @@ class Selector:
 
     def __init__(self, text: str) -> None:
         self._expression = _parse(text)
-        self._text = text
+        self.text = text
 
     @property
     def digest(self) -> str:
         """Tells selectors apart in the names of groups: the same for the same text."""
-        return hashlib.sha256(self._text.encode(errors="replace")).hexdigest()[:16]
+        return hashlib.sha256(self.text.encode(errors="replace")).hexdigest()[:16]
 
     def wants(self, message: AmqpMessage) -> bool:
         """Whether the selector is true for a message."""
