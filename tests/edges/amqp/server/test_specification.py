@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from tests.support.amqp.server import RunningServer
 from tests.support.amqp.wire import RawWire, message
 
-from isthmus.codecs.amqp import AmqpMessage, AmqpValue
+from isthmus.codecs.amqp import AmqpMessage, AmqpValue, Symbol
 from isthmus.edges.amqp.protocol import Delivery
 from isthmus.edges.amqp.protocol.composite import Composite, interpret
 from isthmus.edges.amqp.protocol.performatives import (
@@ -17,6 +18,7 @@ from isthmus.edges.amqp.protocol.performatives import (
     Close,
     Detach,
     Disposition,
+    End,
     Flow,
     Open,
     Transfer,
@@ -26,6 +28,7 @@ from isthmus.edges.amqp.protocol.terms import (
     Coordinator,
     Declare,
     Declared,
+    DeleteOnClose,
     Discharge,
     Error,
     Rejected,
@@ -262,3 +265,139 @@ def test_a_connection_has_a_limited_number_of_receivers() -> None:
         wire.send(Attach("in-3", 3, True, source=Source("prices"), target=Target()))
         wire.wait(lambda: any(each.name == "in-3" and each.source for each in wire.all(Attach)))
         assert len(wire.all(Detach)) == 2
+
+
+PRICES = Source("prices")
+
+
+class Kept(One):
+    """Sends one message, and remembers what it was told of it."""
+
+    def __init__(self, request: ReceiverRequest, told: list[str]) -> None:
+        super().__init__(request)
+        asked = request.attach.source
+        assert isinstance(asked, Source)
+        address = "isthmus.temporary.1" if asked.dynamic else asked.address
+        self.source = Source(address, dynamic=asked.dynamic, expiry_policy=asked.expiry_policy)
+        self._told = told
+
+    def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
+        self._told.append(type(state).__name__)
+
+    async def close(self, *, detached: bool, lost: bool) -> None:
+        self._told.append("lost" if lost else "detached" if detached else "closed")
+
+
+class Keeps:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    async def open(self, request: ReceiverRequest) -> Kept:
+        return Kept(request, self.told)
+
+    async def create_node(self, link: object, client: object) -> str:
+        self.told.append("node made")
+        return "isthmus.temporary.2"
+
+    async def delete_node(self, address: str) -> None:
+        self.told.append("node deleted")
+
+
+@pytest.fixture
+def keeps() -> Keeps:
+    return Keeps()
+
+
+@pytest.fixture
+def kept(keeps: Keeps) -> Iterator[RawWire]:
+    with RunningServer(outgoing_links=keeps) as server, RawWire(server.port) as wire:
+        yield wire.open()
+
+
+def receive_one(wire: RawWire, source: Source = PRICES, **attach: Any) -> int:
+    """Attach a receiver on handle 0, and the id of the delivery that comes."""
+    transfers = len(wire.all(Transfer))
+    wire.send(Attach("in", 0, True, source=source, target=Target(), **attach))
+    window = {"incoming_window": 10, "next_outgoing_id": 0, "outgoing_window": 0}
+    credit = {"handle": 0, "delivery_count": 0, "link_credit": 1}
+    wire.send(Flow(next_incoming_id=transfers, **window, **credit))
+    id = wire.until(Transfer, transfers + 1)[-1].delivery_id
+    assert id is not None
+    return id
+
+
+def test_what_a_client_settles_after_a_detach_holds(kept: RawWire, keeps: Keeps) -> None:
+    attach_coordinator(kept)
+    transaction = declare(kept)
+    id = receive_one(kept)
+    kept.send(Detach(0))
+    [answer] = kept.until(Detach)
+    assert (answer.closed, answer.error) == (False, None)
+    kept.send(Disposition(True, id, None, True, TransactionalState(transaction, ACCEPTED)), End())
+    kept.until(End)
+    assert keeps.told == ["TransactionalState", "lost"]
+
+
+def test_nothing_is_kept_of_a_link_that_is_closed_or_expires_with_its_detach(
+    kept: RawWire, keeps: Keeps
+) -> None:
+    receive_one(kept)
+    kept.send(Detach(0, True))
+    kept.until(Detach)
+    receive_one(kept, Source("prices", expiry_policy="link-detach"))
+    kept.send(Detach(0))
+    kept.until(Detach, 2)
+    assert keeps.told == ["closed", "detached"]
+
+
+def test_a_link_that_is_attached_again_takes_over_what_was_unsettled(kept: RawWire, keeps: Keeps) -> None:
+    receive_one(kept)
+    kept.send(Detach(0))
+    kept.until(Detach)
+    receive_one(kept, unsettled={b"tag": ACCEPTED.described()})
+    assert kept.all(Attach)[-1].unsettled == {}
+    assert keeps.told == ["Accepted", "detached"]
+
+
+def test_a_dynamic_node_outlives_a_detach_and_not_a_close(kept: RawWire, keeps: Keeps) -> None:
+    lifetime = {Symbol("lifetime-policy"): DeleteOnClose().described()}
+    dynamic = Source(dynamic=True, dynamic_node_properties=lifetime)
+    receive_one(kept, dynamic)
+    granted = kept.all(Attach)[-1].source
+    assert isinstance(granted, Source)
+    assert granted.dynamic_node_properties == lifetime
+    kept.send(Detach(0))
+    kept.until(Detach)
+    receive_one(kept, dynamic)
+    again = kept.all(Attach)[-1].source
+    assert isinstance(again, Source)
+    assert (again.address, again.dynamic) == (granted.address, True)
+    assert "node deleted" not in keeps.told
+    kept.send(Detach(0, True))
+    kept.until(Detach, 2)
+    assert keeps.told.count("node deleted") == 1
+
+
+def test_a_dynamic_target_outlives_a_detach_and_not_its_session(kept: RawWire, keeps: Keeps) -> None:
+    attach = Attach("out", 0, False, source=Source(), target=Target(dynamic=True), initial_delivery_count=0)
+    kept.send(attach)
+    kept.until(Attach)
+    kept.send(Detach(0), attach)
+    addresses = [each.target.address for each in kept.until(Attach, 2) if isinstance(each.target, Target)]
+    assert addresses == ["isthmus.temporary.2"] * 2
+    assert keeps.told == ["node made"]
+    kept.send(Detach(0), End())
+    kept.until(End)
+    assert keeps.told == ["node made", "node deleted"]
+
+
+def test_a_lifetime_policy_that_is_none_is_refused(kept: RawWire) -> None:
+    properties = {Symbol("lifetime-policy"): "for ever"}
+    kept.send(
+        Attach(
+            "in", 0, True, source=Source(dynamic=True, dynamic_node_properties=properties), target=Target()
+        )
+    )
+    error = kept.until(Detach)[0].error
+    assert error is not None
+    assert error.condition == "amqp:invalid-field"

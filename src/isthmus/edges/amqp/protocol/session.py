@@ -59,6 +59,8 @@ class Session:
         self.remote_channel: int | None = None
         self.links: dict[int, Link] = {}
         """The links by our handle."""
+        self.suspended: dict[Link, None] = {}
+        """Links that are detached, of which deliveries may be unsettled."""
         self.begin_sent = False
         self.end_sent = False
         self.ended = False
@@ -237,10 +239,21 @@ class Session:
         delivery.settled = True
         self._incoming.pop(delivery.id, None)
 
+    def unsettled_of(self, link: Link) -> list[Delivery]:
+        """The deliveries of a link that we sent, and that are not settled."""
+        return [delivery for delivery in self._outgoing.values() if delivery.link is link]
+
+    def suspend(self, link: Link) -> None:
+        """Keep what is unsettled of a link that is detached."""
+        self._waiting = deque(each for each in self._waiting if each[0] is not link)
+        self._remove(link)
+        self.suspended[link] = None
+
     def forget(self, link: Link) -> None:
-        """Forget what a link leaves behind that we have detached."""
+        """Forget what a link leaves behind that we have detached, or suspended."""
         if isinstance(link, Receiver):
             link.drop_partial()
+        self.suspended.pop(link, None)
         self._waiting = deque(each for each in self._waiting if each[0] is not link)
         for unsettled in (self._incoming, self._outgoing):
             for id in [id for id, delivery in unsettled.items() if delivery.link is link]:

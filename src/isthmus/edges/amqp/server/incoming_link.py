@@ -35,7 +35,7 @@ from isthmus.edges.amqp.protocol.performatives import FIRST
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error, Rejected, Target, TransactionalState
 from isthmus.edges.amqp.server.addresses import KEPT, QUEUE
 from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA
-from isthmus.edges.amqp.server.link import Granted, ServerLink
+from isthmus.edges.amqp.server.link import LIFETIME, LINK_DETACH, Granted, ServerLink, check_lifetime
 from isthmus.edges.amqp.server.transactions import Transaction
 from isthmus.errors import DecodeError, Fault, HardFailure, IsthmusError, Refused, SoftFailure
 from isthmus.journal.fast_path import EncodedEntry, FastPath
@@ -67,18 +67,28 @@ class IncomingLink(ServerLink):
         self._count = 0
         self._node: str | None = None
         """The temporary queue that was made for the link."""
+        self._expiry_policy = ""
         self._idle: asyncio.Event | None = None
         """Set when the last message is decided, once somebody waits for that."""
 
     async def open(self, attach: Attach) -> Granted:
         """Check the target, or make the temporary queue that is asked for."""
         self._link.rcv_settle_mode = FIRST  # a message is settled once it is in the journal, in one step
+        if isinstance(self.predecessor, IncomingLink):
+            self._node, self.predecessor._node = self.predecessor._node, None
+        await self.end_predecessor()
         target = await self._grant(attach.target if isinstance(attach.target, Target) else Target())
+        self._expiry_policy = target.expiry_policy
         self._address = target.address or ""
         self._fast_path = FastPath(self._address, self._session)
         if self._address:
             self._checked.add(self._address)
-        return Granted(attach.source, target, self._connection.server.max_message_size)
+        return Granted(
+            attach.source,
+            target,
+            self._connection.server.max_message_size,
+            None if attach.unsettled is None else {},  # all that came over the link is decided
+        )
 
     def on_attached(self) -> None:
         """Grant the first credit."""
@@ -91,6 +101,11 @@ class IncomingLink(ServerLink):
             await self._idle.wait()
         if self._node is not None and self._connection.server.outgoing_links is not None:
             await self._connection.server.outgoing_links.delete_node(self._node)
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether a node was made that lasts longer than the link is attached."""
+        return self._node is not None and self._expiry_policy != LINK_DETACH
 
     def on_delivery(self, delivery: Delivery) -> None:
         """Take a message."""
@@ -114,11 +129,14 @@ class IncomingLink(ServerLink):
         if target.dynamic:
             if server.outgoing_links is None:
                 raise Refused(NOT_IMPLEMENTED, "there are no temporary nodes")
-            self._node = await server.outgoing_links.create_node(self._link, connection.client)
+            check_lifetime(target.dynamic_node_properties)
+            if self._node is None:
+                self._node = await server.outgoing_links.create_node(self._link, connection.client)
             return Target(
                 self._node,
                 dynamic=True,
                 expiry_policy=target.expiry_policy,
+                dynamic_node_properties=LIFETIME,
                 capabilities=target.capabilities,
             )
         if target.address:

@@ -1,7 +1,8 @@
 """The life of a link that a client attached::
 
     attaching ──► attached ──► detaching ──► gone
-        └────────────────────────▲
+        │             └► suspended ─▲
+        └───────────────────────────┘
 
 To open what is behind a link takes a while, and so does closing it. What happens meanwhile is not lost:
 credit waits in the engine; a detach, or the end of the session or of the connection, lets the opening finish,
@@ -9,6 +10,11 @@ and then what it opened is closed. So whatever was opened is closed, and once.
 
 A client's detach is answered when all is closed, behind the answer to its attach if that is still due. Where
 something hangs it is answered in time all the same, and what hangs is waited for in the background.
+
+A link that the client detached and did not close is suspended if there is anything to keep: deliveries that
+are not settled, or a temporary node. It lasts as long as its session. Until then the client may settle what
+it has, and a link of the same name takes over: of deliveries that the client knows the outcome of, that
+outcome holds; the others are delivered anew. So no delivery is left to be resumed.
 """
 
 from __future__ import annotations
@@ -18,11 +24,13 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from isthmus.codecs.amqp import Symbol
 from isthmus.edges.amqp.protocol import Attach, Delivery, Link, Session
-from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR, RESOURCE_LIMIT_EXCEEDED
-from isthmus.edges.amqp.protocol.terms import RELEASED, Error, Source
+from isthmus.edges.amqp.protocol.composite import interpret
+from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR, INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED
+from isthmus.edges.amqp.protocol.terms import LIFETIME_POLICIES, RELEASED, DeleteOnClose, Error, Source
 from isthmus.edges.log_limit import LogLimit
 from isthmus.errors import Fault, IsthmusError, Refused
 
@@ -38,12 +46,27 @@ MAX_LINKS: Final = 4096
 REJECTED: Final = "amqp:rejected:list"
 
 
+LINK_DETACH: Final = "link-detach"
+"""The expiry policy of a terminus of which nothing is kept."""
+LIFETIME: Final = {Symbol("lifetime-policy"): DeleteOnClose().described()}
+"""What every temporary node has, whatever was asked for: it is deleted with the link that made it."""
+
+
+def check_lifetime(properties: dict[Any, Any] | None) -> None:
+    """Raises `Refused` for properties of a node with a lifetime policy that is none."""
+    policy = (properties or {}).get("lifetime-policy")
+    if policy is not None and not isinstance(interpret(policy), LIFETIME_POLICIES):
+        raise Refused(INVALID_FIELD, f"{policy!r:.100} is not a lifetime policy")
+
+
 class LinkState(Enum):
     """Where a link is in its life."""
 
     ATTACHING = auto()
     """What is behind it is being opened."""
     ATTACHED = auto()
+    SUSPENDED = auto()
+    """The client has detached it, and what it has of it is kept."""
     DETACHING = auto()
     """It is over for the client; what is behind it is being closed, or opened first."""
     GONE = auto()
@@ -56,6 +79,7 @@ class Granted(NamedTuple):
     source: object
     target: object
     max_message_size: int = 0
+    unsettled: dict[Any, Any] | None = None
 
 
 class ServerLink(ABC):
@@ -72,7 +96,11 @@ class ServerLink(ABC):
         """Done when the client need not wait for the link any longer."""
         self._link = link
         self._connection = connection
+        self._beyond = f"the connection has {MAX_LINKS} links" if len(connection.links) >= MAX_LINKS else None
+        """Which limit of the connection the link exceeds."""
         self._granted: Granted | None = None
+        self.predecessor: ServerLink | None = None
+        """A suspended link of the same name, which this one takes over from."""
         self._closed = False
         self._lost = False
         self._error: Error | None = None
@@ -95,6 +123,11 @@ class ServerLink(ABC):
         ``closed`` tells that the client closed the link for good, ``lost`` that it did not detach it at all.
         """
 
+    @property
+    def keeps_state(self) -> bool:
+        """Whether there is anything to keep of a link that the client detaches without closing it."""
+        return False
+
     # What the transport calls
 
     def on_attach(self, attach: Attach) -> None:
@@ -115,12 +148,15 @@ class ServerLink(ABC):
 
     def on_detach(self, *, closed: bool, error: Error | None, lost: bool) -> None:  # noqa: ARG002
         """Close what is behind the link, or have it closed once it is open."""
+        if self.state is LinkState.ATTACHED and self.keeps_state and not (closed or lost):
+            self._suspend()
+            return
         was, self.state = self.state, LinkState.DETACHING
         self._closed = closed
         self._lost = lost
         wait_s = self._connection.server.link_close_s
         self._overdue = self.over.get_loop().call_later(wait_s, self._answer_overdue)
-        if was is LinkState.ATTACHED:
+        if was in (LinkState.ATTACHED, LinkState.SUSPENDED):
             self._connection.spawn(self._close())
 
     @property
@@ -146,6 +182,12 @@ class ServerLink(ABC):
             self._connection.wake()
             self.on_detach(closed=False, error=None, lost=True)
 
+    async def end_predecessor(self) -> None:
+        """Let go of what a suspended link of the same name has left."""
+        if self.predecessor is not None:
+            self.predecessor.on_detach(closed=False, error=None, lost=False)
+            await self.predecessor.over
+
     @property
     def _awaited(self) -> bool:
         """Whether a client waits for the answer to its detach."""
@@ -156,8 +198,8 @@ class ServerLink(ABC):
 
     async def _open(self, attach: Attach) -> None:
         try:
-            if len(self._connection.links) > MAX_LINKS:
-                raise Refused(RESOURCE_LIMIT_EXCEEDED, f"the connection has {MAX_LINKS} links")
+            if self._beyond is not None:
+                raise Refused(RESOURCE_LIMIT_EXCEEDED, self._beyond)
             self._granted = await self.open(attach)
         except Fault as refused:
             self._refuse(refused.condition, refused.description)
@@ -174,6 +216,14 @@ class ServerLink(ABC):
                 self._connection.wake()
             else:
                 await self._close()
+
+    def _suspend(self) -> None:
+        self.state = LinkState.SUSPENDED
+        self._link.handler = self
+        self._link.suspend()
+        self._connection.suspend_link(self._link, self)
+        self.on_flow()  # there is no credit any longer
+        self._connection.wake()
 
     async def _close(self) -> None:
         try:
@@ -193,6 +243,8 @@ class ServerLink(ABC):
         if self._overdue is not None:
             self._overdue.cancel()
         self._link.handler = None
+        if self._link.detach_sent:
+            self._link.session.forget(self._link)
         self._connection.forget_link(self)
         self._answer()
 
@@ -214,5 +266,7 @@ class ServerLink(ABC):
             self._connection.wake()
 
     def _attach(self) -> None:
-        source, target, max_message_size = self._granted or Granted(None, None)
-        self._link.attach(source=source, target=target, max_message_size=max_message_size)
+        source, target, max_message_size, unsettled = self._granted or Granted(None, None)
+        self._link.attach(
+            source=source, target=target, max_message_size=max_message_size, unsettled=unsettled
+        )
