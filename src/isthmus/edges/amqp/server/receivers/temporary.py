@@ -13,14 +13,14 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import KafkaRecord, ReceivedRecord, converter
-from isthmus.edges.amqp.protocol.conditions import NOT_FOUND, RESOURCE_LIMIT_EXCEEDED
+from isthmus.edges.amqp.protocol.conditions import NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, RESOURCE_LOCKED
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSink
 from isthmus.edges.reconnect import Backoff
 from isthmus.errors import ConversionFailure, Refused
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 LIMIT_BYTES: Final = 64 * 2**20
 MAX_QUEUES: Final = 1000
-"""How many temporary queues a connection may have."""
+"""How many temporary queues an owner may have."""
 BATCH: Final = 500
 POLL_S: Final = 60.0
 
@@ -82,7 +82,7 @@ class TemporaryQueues:
             if self._tail is None:
                 self._tail = _Tail(self._kafka, self._topic, await self._ends(), self._on_records)
             if sum(queue.owner == owner for queue in self._queues.values()) >= MAX_QUEUES:
-                raise Refused(RESOURCE_LIMIT_EXCEEDED, f"the connection has {MAX_QUEUES} temporary queues")
+                raise Refused(RESOURCE_LIMIT_EXCEEDED, f"{MAX_QUEUES} temporary queues are the most")
             address = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
             self._queues[address] = _Queue(owner)
             return address
@@ -95,11 +95,13 @@ class TemporaryQueues:
                 tail, self._tail = self._tail, None
                 await tail.close()
 
-    def source(self, address: str, owner: str) -> TemporarySource:
-        """What comes to a queue. Raises `Refused` to everyone but its owner."""
+    def source(self, address: str, owners: Collection[str]) -> TemporarySource:
+        """What comes to a queue. Raises `Refused` to everyone but its owner, who may go by several names."""
         queue = self._queues.get(address)
-        if queue is None or queue.owner != owner:
-            raise Refused(NOT_FOUND, f"this connection has made no temporary queue {address!r:.300}")
+        if queue is None:
+            raise Refused(NOT_FOUND, f"there is no temporary queue {address!r:.300}")
+        if queue.owner not in owners:
+            raise Refused(RESOURCE_LOCKED, f"the temporary queue {address!r:.300} is that of another")
         return TemporarySource(queue)
 
     def _on_records(self, records: Iterable[Any]) -> None:

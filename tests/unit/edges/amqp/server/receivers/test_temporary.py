@@ -47,7 +47,7 @@ class Bench:
 
     async def receiver(self, address: str, credit: int) -> tuple[Receiver, Any]:
         receiver = Receiver()
-        source = self.queues.source(address, "me")
+        source = self.queues.source(address, ["me"])
         source.start(receiver)
         source.request(credit)
         await asyncio.sleep(0)
@@ -113,13 +113,16 @@ def test_what_is_released_comes_again_first_and_is_counted() -> None:
     run(test)
 
 
-def test_only_the_connection_that_made_a_queue_receives_from_it() -> None:
+def test_only_the_owner_of_a_queue_receives_from_it() -> None:
     async def test(bench: Bench) -> None:
         address = await bench.queues.create("me")
-        for wanted, owner in ((address, "you"), ("orders", "me")):
+        for wanted, owner, condition in (
+            (address, "you", "amqp:resource-locked"),
+            ("orders", "me", "amqp:not-found"),
+        ):
             with pytest.raises(Refused) as refused:
-                bench.queues.source(wanted, owner)
-            assert refused.value.condition == "amqp:not-found"
+                bench.queues.source(wanted, ["another", owner])
+            assert refused.value.condition == condition
 
     run(test)
 
@@ -144,7 +147,7 @@ def test_a_connection_has_a_limited_number_of_queues(monkeypatch: pytest.MonkeyP
 
     async def test(bench: Bench) -> None:
         address = await bench.queues.create("me")
-        with pytest.raises(Refused, match="1 temporary queues"):
+        with pytest.raises(Refused, match="1 temporary queues are"):
             await bench.queues.create("me")
         other = await bench.queues.create("another")
         await bench.queues.delete(address)
