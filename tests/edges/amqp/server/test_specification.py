@@ -9,10 +9,12 @@ import pytest
 from tests.support.amqp.server import RunningServer
 from tests.support.amqp.wire import RawWire, message
 
-from isthmus.codecs.amqp import AmqpMessage, AmqpValue, Symbol
+from isthmus.codecs.amqp import AmqpMessage, AmqpValue, Symbol, UInt
 from isthmus.edges.amqp.protocol import Delivery
 from isthmus.edges.amqp.protocol.composite import Composite, interpret
 from isthmus.edges.amqp.protocol.performatives import (
+    RECEIVER,
+    SENDER,
     Attach,
     Begin,
     Close,
@@ -314,11 +316,11 @@ def kept(keeps: Keeps) -> Iterator[RawWire]:
         yield wire.open()
 
 
-def receive_one(wire: RawWire, source: Source = PRICES, **attach: Any) -> int:
-    """Attach a receiver on handle 0, and the id of the delivery that comes."""
+def receive_one(wire: RawWire, source: Source = PRICES, *, sent: int = 0, **attach: Any) -> int:
+    """Attach a receiver on handle 0, after ``sent`` transfers: the id of the delivery that comes."""
     transfers = len(wire.all(Transfer))
     wire.send(Attach("in", 0, True, source=source, target=Target(), **attach))
-    window = {"incoming_window": 10, "next_outgoing_id": 0, "outgoing_window": 0}
+    window = {"incoming_window": 10, "next_outgoing_id": sent, "outgoing_window": 0}
     credit = {"handle": 0, "delivery_count": 0, "link_credit": 1}
     wire.send(Flow(next_incoming_id=transfers, **window, **credit))
     id = wire.until(Transfer, transfers + 1)[-1].delivery_id
@@ -329,7 +331,7 @@ def receive_one(wire: RawWire, source: Source = PRICES, **attach: Any) -> int:
 def test_what_a_client_settles_after_a_detach_holds(kept: RawWire, keeps: Keeps) -> None:
     attach_coordinator(kept)
     transaction = declare(kept)
-    id = receive_one(kept)
+    id = receive_one(kept, sent=1)
     kept.send(Detach(0))
     [answer] = kept.until(Detach)
     assert (answer.closed, answer.error) == (False, None)
@@ -391,13 +393,13 @@ def test_a_dynamic_target_outlives_a_detach_and_not_its_session(kept: RawWire, k
     assert keeps.told == ["node made", "node deleted"]
 
 
-def test_a_lifetime_policy_that_is_none_is_refused(kept: RawWire) -> None:
-    properties = {Symbol("lifetime-policy"): "for ever"}
-    kept.send(
-        Attach(
-            "in", 0, True, source=Source(dynamic=True, dynamic_node_properties=properties), target=Target()
-        )
-    )
+@pytest.mark.parametrize("name", ["lifetime-policy", "supported-dist-modes"])
+@pytest.mark.parametrize("role", [SENDER, RECEIVER])
+def test_properties_of_a_node_that_are_none_are_refused(kept: RawWire, name: str, role: bool) -> None:
+    properties = {Symbol(name): UInt(0)}
+    source = Source(dynamic=role, dynamic_node_properties=properties if role else None)
+    target = Target(dynamic=not role, dynamic_node_properties=None if role else properties)
+    kept.send(Attach("link", 0, role, source=source, target=target, initial_delivery_count=0))
     error = kept.until(Detach)[0].error
     assert error is not None
     assert error.condition == "amqp:invalid-field"

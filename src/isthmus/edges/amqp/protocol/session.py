@@ -339,6 +339,10 @@ class Session:
         in_flight = (self._next_outgoing_id - start) & UINT_MAX
         if in_flight > UINT_MAX >> 1:
             raise SessionFault(INVALID_FIELD, "next-incoming-id is ahead of what was sent")
+        behind = ((self._next_incoming_id or 0) - flow.next_outgoing_id) & UINT_MAX
+        if 0 < behind <= UINT_MAX >> 1:
+            raise SessionFault(WINDOW_VIOLATION, "next-outgoing-id is behind what has arrived")
+        self._next_incoming_id = flow.next_outgoing_id
         self._remote_incoming_window = max(0, flow.incoming_window - in_flight)
         if self._waiting:
             self._pump()

@@ -35,7 +35,7 @@ from isthmus.edges.amqp.protocol.performatives import FIRST
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error, Rejected, Target, TransactionalState
 from isthmus.edges.amqp.server.addresses import KEPT, QUEUE
 from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA
-from isthmus.edges.amqp.server.link import LIFETIME, LINK_DETACH, Granted, ServerLink, check_lifetime
+from isthmus.edges.amqp.server.link import LIFETIME, LINK_DETACH, Granted, ServerLink, check_node_properties
 from isthmus.edges.amqp.server.transactions import Transaction
 from isthmus.errors import DecodeError, Fault, HardFailure, IsthmusError, Refused, SoftFailure
 from isthmus.journal.fast_path import EncodedEntry, FastPath
@@ -129,7 +129,7 @@ class IncomingLink(ServerLink):
         if target.dynamic:
             if server.outgoing_links is None:
                 raise Refused(NOT_IMPLEMENTED, "there are no temporary nodes")
-            check_lifetime(target.dynamic_node_properties)
+            check_node_properties(target.dynamic_node_properties)
             if self._node is None:
                 self._node = await server.outgoing_links.create_node(self._link, connection.client)
             return Target(

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from isthmus.codecs.amqp import Symbol
+from isthmus.codecs.amqp import Array, Symbol
 from isthmus.edges.amqp.protocol import Attach, Delivery, Link, Session
 from isthmus.edges.amqp.protocol.composite import interpret
 from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR, INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED
@@ -52,11 +52,15 @@ LIFETIME: Final = {Symbol("lifetime-policy"): DeleteOnClose().described()}
 """What every temporary node has, whatever was asked for: it is deleted with the link that made it."""
 
 
-def check_lifetime(properties: dict[Any, Any] | None) -> None:
-    """Raises `Refused` for properties of a node with a lifetime policy that is none."""
-    policy = (properties or {}).get("lifetime-policy")
+def check_node_properties(properties: dict[Any, Any] | None) -> None:
+    """Raises `Refused` for properties of a node that are not of their type (3.5.9)."""
+    asked = properties or {}
+    policy, modes = asked.get("lifetime-policy"), asked.get("supported-dist-modes")
     if policy is not None and not isinstance(interpret(policy), LIFETIME_POLICIES):
         raise Refused(INVALID_FIELD, f"{policy!r:.100} is not a lifetime policy")
+    of_symbols = isinstance(modes, Symbol) or (isinstance(modes, Array) and modes.type == "symbol")
+    if modes is not None and not of_symbols:
+        raise Refused(INVALID_FIELD, f"{modes!r:.100} are not distribution modes")
 
 
 class LinkState(Enum):

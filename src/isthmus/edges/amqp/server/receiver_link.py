@@ -22,7 +22,7 @@ from isthmus.edges.amqp.server.link import (
     Granted,
     LinkState,
     ServerLink,
-    check_lifetime,
+    check_node_properties,
 )
 from isthmus.errors import Refused
 
@@ -51,7 +51,7 @@ class ReceiverLink(ServerLink):
         attach = await self._take_over(attach)
         source = attach.source if isinstance(attach.source, Source) else Source()
         if source.dynamic:
-            check_lifetime(source.dynamic_node_properties)
+            check_node_properties(source.dynamic_node_properties)
         if source.address and not connection.client.may_receive(source.address.partition("/group.id/")[0]):
             raise Refused(UNAUTHORIZED_ACCESS, f"you may not receive from {source.address!r:.300}")
         self._outgoing = await outgoing_links.open(
