@@ -110,6 +110,8 @@ class Connection:
         """The links that the peer has attached, by their name and our role: one name is active once."""
         self.partial_bytes = 0
         """What has arrived of unfinished messages."""
+        self.fruitless = 0
+        """How many deliveries were looked for in vain, of what the peer has sent last."""
         self._is_server = is_server
         self._needs_sasl = needs_sasl
         self._phase = _Phase.SASL_HEADER if sasl is not None else _Phase.AMQP_HEADER
@@ -282,6 +284,7 @@ class Connection:
     # Inside
 
     def _receive(self, data: bytes, events: list[Event]) -> None:
+        self.fruitless = 0
         try:
             self._consume(data, events)
         except ConnectionFault as fault:

@@ -39,7 +39,7 @@ from isthmus.edges.amqp.protocol.performatives import (
     End,
     Flow,
 )
-from isthmus.edges.amqp.protocol.terms import ACCEPTED, DELIVERY_STATES, Error
+from isthmus.edges.amqp.protocol.terms import ACCEPTED, DELIVERY_STATES, Error, Received
 from isthmus.edges.amqp.protocol.transfers import encode_abort, encode_transfer
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 _NONE: Final[list[Any]] = [None] * 11
 _ACCEPTED: Final = encode_value(ACCEPTED.described())
 _ERRED_HANDLES_KEPT: Final = 64
+MAX_FRUITLESS: Final = 200_000
+"""How many deliveries may be looked for in vain, for what a peer sends at a time: some milliseconds."""
 
 
 class Session:
@@ -366,16 +368,22 @@ class Session:
         state = disposition.state
         if state is not ACCEPTED and state is not None and not isinstance(state, DELIVERY_STATES):
             raise SessionFault(INVALID_FIELD, f"{state!r:.60} is not a delivery state")
-        unsettled = self._outgoing if disposition.role == RECEIVER else self._incoming
         first = disposition.first
         span = 0 if disposition.last is None else (disposition.last - first) & UINT_MAX
         if span > UINT_MAX >> 1:
             raise SessionFault(INVALID_FIELD, "the last delivery of a disposition comes before its first")
+        is_receiver = disposition.role == RECEIVER
+        if not disposition.settled and (state is None or isinstance(state, Received) or not is_receiver):
+            return  # nothing is decided by it
+        unsettled = self._outgoing if is_receiver else self._incoming
         # The range is the peer's to choose: what is known bounds the work, not what it claims.
         if span < len(unsettled):
             ids = [id for n in range(span + 1) if (id := (first + n) & UINT_MAX) in unsettled]
         else:
             ids = [id for id in unsettled if (id - first) & UINT_MAX <= span]
+        self.connection.fruitless += min(span + 1, len(unsettled)) - len(ids)
+        if self.connection.fruitless > MAX_FRUITLESS:
+            raise SessionFault(RESOURCE_LIMIT_EXCEEDED, "dispositions of deliveries that there are none of")
         for id in ids:
             delivery = unsettled[id]
             if state is not None:
