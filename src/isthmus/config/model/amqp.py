@@ -114,6 +114,9 @@ class AmqpSettings(Section):
     max_links: Annotated[int, _number(1, 1_000_000)] = setting(
         "max-links", 1024, "how many links a session may have"
     )
+    max_receivers: Annotated[int, _number(1, 1_000_000)] = setting(
+        "max-receivers", 256, "how many links a connection may receive on, in all its sessions"
+    )
     max_frame_size: Annotated[int, _number(512, 1 << 24)] = setting(
         "max-frame-size", 128 * 1024, "the largest frame that is taken, in bytes"
     )
