@@ -68,6 +68,7 @@ def receiving_server(
     undeliverable: Undeliverable = skip,
     auto_create: bool = True,
     queue_views: bool = False,
+    **settings: object,
 ) -> Iterator[ServerOnKafka]:
     made = converter(convert) if isinstance(convert, str) else convert
     temporary_topic = new_topic(servers, 2)
@@ -80,7 +81,7 @@ def receiving_server(
         queue_views=queue_views,
         partitions=1,
     )
-    with ServerOnKafka(servers, outgoing_links=outgoing_links) as server:
+    with ServerOnKafka(servers, outgoing_links=outgoing_links, **settings) as server:
         server.temporary_topic = temporary_topic
         yield server
 

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -47,7 +47,16 @@ DRAIN_S = 8.0
 
 Undeliverable = Callable[[ReceivedRecord, SoftFailure], Awaitable[None]]
 """Keeps a record that no receiver takes, as the policy says. Raises `HardFailure` if it cannot."""
-Ended = Callable[[], Awaitable[None]]
+
+
+class Ended(Protocol):
+    """What is to be done when a link is over."""
+
+    async def __call__(self, *, detached: bool) -> None:
+        """``detached`` tells that the client did not close it: it may come back."""
+        ...
+
+
 Wants = Callable[[AmqpMessage], bool]
 """Whether a receiver wants a message."""
 
@@ -155,8 +164,8 @@ class KafkaOutgoingLink:
         for record in ready:
             self._records.settle(record, Acknowledgement.RELEASE)
         await self._records.close()
-        if self._closed is not None and not detached:
-            await self._closed()
+        if self._closed is not None:
+            await self._closed(detached=detached)
 
     # What the source calls
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import MessageConverter, ReceivedRecord, converter
 from isthmus.edges.amqp.protocol import Link
-from isthmus.edges.amqp.protocol.conditions import NOT_FOUND, NOT_IMPLEMENTED, UNAUTHORIZED_ACCESS
+from isthmus.edges.amqp.protocol.conditions import NOT_IMPLEMENTED
 from isthmus.edges.amqp.protocol.performatives import SETTLED
 from isthmus.edges.amqp.protocol.terms import Source
 from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Client, ReceiverRequest
@@ -32,8 +32,13 @@ from isthmus.edges.amqp.server.receivers.outgoing_link import (
     with_deliveries,
 )
 from isthmus.edges.amqp.server.receivers.queues import Queues
-from isthmus.edges.amqp.server.receivers.record_source import RecordSource
-from isthmus.edges.amqp.server.receivers.subscriptions import GLOBAL, group_name, subscription_of
+from isthmus.edges.amqp.server.receivers.record_source import NoRecords, RecordSource
+from isthmus.edges.amqp.server.receivers.subscriptions import (
+    GLOBAL,
+    Subscriptions,
+    subscription_of,
+    terms_of,
+)
 from isthmus.edges.amqp.server.receivers.temporary import LIMIT_BYTES, TemporaryForm, TemporaryQueues
 from isthmus.errors import Refused, RefusedFailure
 from isthmus.journal.layout import CLIENT
@@ -81,6 +86,7 @@ class KafkaOutgoingLinks:
         self._queue_views = queue_views
         self._converter_of = converter_of
         self._groups = ReceiverAdmin(self._admin, auto_create=auto_create, partitions=partitions)
+        self._subscriptions = Subscriptions(self._groups)
         self._undeliverable = undeliverable
         self._budget = ByteBudget(link_bytes, total_bytes)
         self._queues = Queues(self._admin.client, undeliverable=undeliverable, max_deliveries=max_deliveries)
@@ -91,7 +97,7 @@ class KafkaOutgoingLinks:
         """An outgoing_link for a link. Raises `Refused`, or `HardFailure` if Kafka does not answer."""
         asked = request.attach.source
         if not isinstance(asked, Source):
-            asked = await self._find_subscription(request)
+            return await self._open_to_unsubscribe(request)
         filters = filters_of(asked.filter)
         if asked.dynamic:
             asked = replace(asked, address=await self._temporary.create(request.client.connection_id))
@@ -199,7 +205,7 @@ class KafkaOutgoingLinks:
                     selector=selector,
                 ), None
             case Kind.TOPIC:
-                return await self._subscribe(request, source, topic, partitions, commits)
+                return await self._subscribe(request, source, topic, filters, partitions, commits)
             case _:
                 group = f"{QUEUE_PREFIX}{topic}"
                 await self._queues.flush(group)
@@ -213,6 +219,7 @@ class KafkaOutgoingLinks:
         request: ReceiverRequest,
         source: Source,
         topic: str,
+        filters: Filters,
         partitions: Collection[int],
         commits: Commits,
     ) -> tuple[RecordSource, Ended | None]:
@@ -221,25 +228,21 @@ class KafkaOutgoingLinks:
             ends = await self._groups.ends(topic, partitions)
             alone = Reading(topic=topic, commits=Commits.NEVER, positions=ends)
             return GroupSource(self._kafka, alone), None
-        await self._groups.begin(topic, partitions, subscription.group)
-        reading = Reading(topic=topic, group=subscription.group, commits=commits)
-        return GroupSource(self._kafka, reading), partial(self._forget, subscription.group)
+        group, terms = subscription.group, terms_of(source, topic, filters, request.client)
+        await self._subscriptions.open(group, terms, partitions)
+        reading = Reading(topic=topic, group=group, commits=commits, note=terms.note)
+        return GroupSource(self._kafka, reading), partial(self._subscriptions.close, group)
 
-    async def _forget(self, group: str) -> None:
-        """Unsubscribe: the group is gone, unless others are still in it."""
-        await self._groups.delete(group)
-
-    async def _find_subscription(self, request: ReceiverRequest) -> Source:
-        """The source of a durable subscription that a client asks for by its link's name, to end it."""
-        wants_global = GLOBAL in request.attach.desired_capabilities
-        group = group_name(request.link.name, "" if wants_global else request.client.container_id)
-        topic = await self._groups.topic_of(group)
-        if topic is None:
-            raise Refused(NOT_FOUND, f"there is no subscription {request.link.name!r:.300}")
-        if not request.client.may_receive(topic):
-            raise Refused(UNAUTHORIZED_ACCESS, f"you may not receive from {topic!r:.300}")
-        capabilities = ("topic", "shared", "global") if wants_global else ("topic",)
-        return Source(topic, durable=2, expiry_policy="never", capabilities=capabilities)
+    async def _open_to_unsubscribe(self, request: ReceiverRequest) -> KafkaOutgoingLink:
+        """What a client gets that asks for a subscription by its link's name alone: it ends it by a close."""
+        shares_name = GLOBAL in request.attach.desired_capabilities
+        group, topic = await self._subscriptions.find(
+            request.link.name, request.client, shares_name=shares_name
+        )
+        capabilities = ("topic", "shared", "global") if shares_name else ("topic",)
+        source = Source(topic, durable=2, expiry_policy="never", capabilities=capabilities)
+        end = partial(self._subscriptions.end, group)
+        return KafkaOutgoingLink(request, NoRecords(), self._converter_of(topic), source, closed=end)
 
 
 def _message(converter: MessageConverter, record: PolledRecord) -> AmqpMessage:

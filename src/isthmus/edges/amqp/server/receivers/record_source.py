@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import Final, Protocol
@@ -72,3 +73,26 @@ class RecordSource(Protocol):
     async def close(self) -> None:
         """Make what was settled hold, and let go of the rest."""
         ...
+
+
+class NoRecords:
+    """A source that has nothing."""
+
+    def start(self, sink: RecordSink) -> None:
+        """Remember whom to tell."""
+        self._sink = sink
+
+    def request(self, count: int, *, drain: bool = False) -> None:  # noqa: ARG002
+        """Tell that there is nothing."""
+        if count:
+            asyncio.get_running_loop().call_soon(self._sink.on_idle)
+
+    def holds(self, record: PolledRecord) -> bool:  # noqa: ARG002
+        """Nothing was handed over."""
+        return False
+
+    def settle(self, record: PolledRecord, acknowledgement: Acknowledgement) -> None:
+        """Nothing was handed over."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
