@@ -138,6 +138,13 @@ class AmqpTransport(asyncio.Protocol):
         """Go on with what the client sends: its password is the right one, or not."""
         self._handle(self.engine.password_checked(fits))
 
+    def answer_open(self, error: Error | None) -> None:
+        """Let the client in whose open was held, or close the connection with an error."""
+        self.closing = error is not None
+        self._handle(self.engine.answer_open(error))
+        if self.closing:
+            self._cut_off_later()
+
     def close_with(self, error: Error | None) -> None:
         """Send close, and cut the connection if the peer does not answer in time."""
         self.closing = True
