@@ -14,6 +14,8 @@ from isthmus.routing.predicate import Predicate, parse
 
 DIRECT = "direct"
 """The name of the route that ``message.convert`` makes."""
+DESTINATIONS = "isthmus.destinations"
+"""The name of the route to JMS destinations, where there is no direct one."""
 TEMPORARY_PREFIX = "isthmus.temporary."
 """What the addresses of temporary queues begin with."""
 
@@ -61,6 +63,7 @@ class Route:
         return ":" in self.convert
 
 
+@cache
 def direct_route(convert: str) -> Route:
     """The route behind all others: it takes any message in the journal, to the topic that its address names.
 
@@ -68,6 +71,16 @@ def direct_route(convert: str) -> Route:
     """
     everything = "exists(msg.address)"
     return Route(DIRECT, parse(everything), topic="", convert=convert, written=everything)
+
+
+@cache
+def destinations_route(convert: str) -> Route:
+    """The same for JMS destinations alone: it takes no message by its predicate.
+
+    Who is to have it nevertheless is said by `isthmus.routing.plan.RoutingPlan.keep_destinations`.
+    """
+    nothing = "!exists(msg.address)"
+    return Route(DESTINATIONS, parse(nothing), topic="", convert=convert, written=nothing)
 
 
 @cache

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from tests.support.journals import MemoryJournal
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
-from isthmus.edges.amqp.server.addresses import AddressBook
+from isthmus.edges.amqp.server.addresses import AddressBook, KnownAddress
 from isthmus.edges.amqp.server.contract import OutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users
@@ -27,8 +27,8 @@ class AnyAddress:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def knows(self, address: str) -> bool:
-        return address in self.asked and not address.startswith("no-")
+    def known(self, address: str) -> KnownAddress | None:
+        return KnownAddress(None) if address in self.asked and not address.startswith("no-") else None
 
     async def find(self, address: str, *, queue: bool = False) -> str | None:
         await asyncio.sleep(0)

@@ -100,7 +100,7 @@ def _circles(settings: Settings, entries: Entries) -> Iterator[Problem]:
 
 def _nothing_to_route(settings: Settings, entries: Entries) -> Iterator[Problem]:
     routes = route_groups(entries) or groups(entries, CONNECTOR_FAMILY) or settings.mq.reply_queue
-    if not routes and "message.convert" not in entries:
+    if not routes and "message.convert" not in entries and not settings.keeps_destinations:
         yield Problem(Severity.WARNING, "no routes: nothing will be routed")
 
 

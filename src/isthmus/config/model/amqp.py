@@ -53,6 +53,14 @@ class AmqpSettings(Section):
         "whether an address without a topic gets one",
         default_text="`true` with the embedded Kafka, else `false`",
     )
+    destinations: Annotated[Literal["keep", "routed"], PlainValidator(values.choice("keep", "routed"))] = (
+        setting(
+            "destinations",
+            "keep",
+            "where a message goes that is sent to an address which has a topic: `keep` is to that topic, "
+            "for its receivers, and where its route says; `routed` is only where its route says",
+        )
+    )
     queue_selectors: Annotated[Literal["jms", "views"], PlainValidator(values.choice("jms", "views"))] = (
         setting(
             "queue-selectors",

@@ -24,7 +24,7 @@ from isthmus.config.syntax.hidden import Hidden, Options
 from isthmus.converters.contract import NoBody
 from isthmus.routing.predicate import Predicate
 from isthmus.routing.reserved import ReservedTopics
-from isthmus.routing.route import OnError, Route, direct_route, temporary_routes
+from isthmus.routing.route import OnError, Route, destinations_route, direct_route, temporary_routes
 
 ROUTER, LEDGER = "router", "ledger"
 """The queries of a pipeline."""
@@ -236,8 +236,15 @@ class Settings(Section):
     @property
     def all_routes(self) -> tuple[Route, ...]:
         """The routes in their order: those of the file, to temporary queues, and the direct one."""
-        direct = [direct_route(self.message_convert)] if self.message_convert else []
-        return (*self.routes, *self.temporary_routes, *direct)
+        routes = (*self.routes, *self.temporary_routes)
+        if self.message_convert:
+            return (*routes, direct_route(self.message_convert))
+        return (*routes, destinations_route("jms")) if self.keeps_destinations else routes
+
+    @property
+    def keeps_destinations(self) -> bool:
+        """Whether what AMQP clients send to a JMS destination goes there, wherever a route takes it too."""
+        return self.listens_to_amqp and self.amqp.destinations == "keep"
 
     @property
     def temporary_routes(self) -> tuple[Route, ...]:

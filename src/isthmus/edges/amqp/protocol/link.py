@@ -142,6 +142,8 @@ class Receiver(Link):
     def __init__(self, session: Session, name: str, handle: int) -> None:
         super().__init__(session, name, handle)
         self._partial: Delivery | None = None
+        self._last_state: tuple[object, object] = (None, None)
+        """A state that was read, and what it stands for."""
         self._pieces = bytearray()
 
     def grant(self, credit: int) -> None:
@@ -198,11 +200,17 @@ class Receiver(Link):
             tag,
             payload,
             settled is True,
-            None if state is None else _delivery_state(state),
+            None if state is None else self._state_of(state),
             message_format or 0,
         )
         self.session.began(delivery)
         events.append(delivery)
+
+    def _state_of(self, value: object) -> object:
+        """The state that a transfer has. All those of a transaction have the same."""
+        if value != self._last_state[0]:
+            self._last_state = (value, _delivery_state(value))
+        return self._last_state[1]
 
     def _on_part(self, fields: list[Any], payload: bytes, events: list[Event]) -> None:
         """Take a frame of a message of several, or one with a rare field."""
@@ -230,7 +238,7 @@ class Receiver(Link):
         if settled:
             partial.settled = True
         if state is not None:
-            partial.state = _delivery_state(state)
+            partial.state = self._state_of(state)
         if aborted:
             self.drop_partial()
             self.session.forget_delivery(partial)

@@ -75,6 +75,7 @@ class AmqpService:
                 self._admin,
                 settings.all_routes,
                 direct=settings.message_convert is not None,
+                keep=settings.keeps_destinations,
                 auto_create=auto_create,
                 reserved=settings.reserved_topics,
             ),
