@@ -179,7 +179,10 @@ def _conversion(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]
 
     def headers(kept: str) -> Column:
         kinds = {"jms": message.own_headers, "user": F.col("by_user.headers")}
-        return F.concat(kinds[kept], _marks(plan, message)) if kept in kinds else _marks(plan, message)
+        marks = _marks(plan, message)
+        if kept == "jms":
+            return F.concat(kinds[kept], marks)
+        return F.concat(kinds.get(kept, no_headers()), marks, message.sender)
 
     def kept(route: Route) -> str:
         return "user" if route.has_own_converter else route.convert if route.convert == "jms" else ""

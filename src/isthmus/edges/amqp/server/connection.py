@@ -174,13 +174,13 @@ class ServerConnection(AmqpTransport):
         """Roll back what the session left open, and answer when its links are closed."""
         self.transactions.abandon(self.session_id(session))
         links = [each for each in self.links if each.session is session]
-        self.end_links(session)
+        self.end_links(session, lost=local)
         if not local:
             self.spawn(self._answer_end(session, links))
 
-    def on_closed(self, error: Error | None, *, local: bool) -> None:  # noqa: ARG002
+    def on_closed(self, error: Error | None, *, local: bool) -> None:
         """Close the links before the client is answered: what it has accepted is committed then."""
-        self.end_links()
+        self.end_links(lost=local or error is not None)
         if not (local or self.closing) and (self.links or self._is_sole):
             self.answer_held = True
             self.spawn(self._answer_close())

@@ -107,7 +107,7 @@ class IncomingLink(ServerLink):
         if target.dynamic:
             if server.outgoing_links is None:
                 raise Refused(NOT_IMPLEMENTED, "there are no temporary nodes")
-            self._node = await server.outgoing_links.create_node(self._link, connection.client)
+            self._node = await server.outgoing_links.create_node(target, connection.client)
             return Target(
                 self._node,
                 dynamic=True,

@@ -58,6 +58,7 @@ class AmqpService:
             partial(route_converter, settings),
             temporary_topic=settings.temporary_topic,
             queue_views=settings.amqp.queue_selectors == "views",
+            bare_is_queue=settings.amqp.bare_address == "queue",
             auto_create=auto_create,
             max_deliveries=settings.amqp.max_deliveries,
             link_bytes=settings.amqp.max_receiver_bytes,

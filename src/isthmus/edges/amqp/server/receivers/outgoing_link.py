@@ -36,12 +36,13 @@ from isthmus.edges.amqp.server.contract import ReceiverRequest
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSource
 from isthmus.edges.amqp.server.receivers.selected import has_expired
 from isthmus.errors import HardFailure, RefusedFailure, SoftFailure
-from isthmus.journal.layout import CLIENT
+from isthmus.journal.layout import CLIENT, HEADER_PREFIX
 from isthmus.kafka.records import PolledRecord
 
 log = logging.getLogger(__name__)
 
 JMS: Final = converter("jms")
+SENDER_HEADERS: Final = (CLIENT, f"{HEADER_PREFIX}{CLIENT}")
 DRAIN_S = 8.0
 """How long an answer to drain waits for Kafka to say what it has. Joining a group takes seconds."""
 
@@ -71,6 +72,11 @@ def with_deliveries(message: AmqpMessage, deliveries: int) -> AmqpMessage:
     return message.replace(header=replace(message.header or MessageHeader(), delivery_count=deliveries))
 
 
+def _sender(record: PolledRecord) -> bytes | None:
+    """The client id of a record's sender, where it says that, in whatever form it is."""
+    return next((value for name, value in record.read.headers if name in SENDER_HEADERS), None)
+
+
 async def skip(record: ReceivedRecord, failure: SoftFailure) -> None:
     """Leave a record out, with a line in the log."""
     log.warning("%s[%d]@%d was skipped: %s", record.topic, record.partition, record.offset, failure)
@@ -87,6 +93,7 @@ class KafkaOutgoingLink:
         source: Source,
         *,
         wants: Wants = everything,
+        unwanted_client: str | None = None,
         undeliverable: Undeliverable = skip,
         closed: Ended | None = None,
     ) -> None:
@@ -96,6 +103,7 @@ class KafkaOutgoingLink:
         self._records = records
         self._converter = converter
         self._wants = wants
+        self._unwanted_client = None if unwanted_client is None else unwanted_client.encode()
         self._address = (source.address or "").encode()
         self._is_plain = converter is JMS and wants is everything
         self._undeliverable = undeliverable
@@ -246,6 +254,8 @@ class KafkaOutgoingLink:
 
     def _encode(self, record: PolledRecord) -> bytes | None:
         """The message of a record, or None if it is not wanted, or not any more."""
+        if self._unwanted_client is not None and _sender(record) == self._unwanted_client:
+            return None
         if self._is_plain and not record.deliveries:
             read = record.read
             plain = encode_plain(

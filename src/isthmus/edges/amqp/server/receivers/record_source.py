@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from typing import Final, Protocol
 
@@ -75,24 +76,38 @@ class RecordSource(Protocol):
         ...
 
 
-class NoRecords:
-    """A source that has nothing."""
+class Snapshot:
+    """Records that are known, once each, whatever becomes of them."""
+
+    def __init__(self, records: Iterable[PolledRecord] = ()) -> None:
+        self._records = deque(records)
+        self._requested = 0
+        self._sink: RecordSink
 
     def start(self, sink: RecordSink) -> None:
-        """Remember whom to tell."""
+        """Remember who takes them."""
         self._sink = sink
 
     def request(self, count: int, *, drain: bool = False) -> None:  # noqa: ARG002
-        """Tell that there is nothing."""
-        if count:
-            asyncio.get_running_loop().call_soon(self._sink.on_idle)
+        """Have that many handed over, and then be told that there are no more."""
+        self._requested = count
+        asyncio.get_running_loop().call_soon(self._hand_over)
 
     def holds(self, record: PolledRecord) -> bool:  # noqa: ARG002
-        """Nothing was handed over."""
-        return False
+        """Nobody takes it away."""
+        return True
 
     def settle(self, record: PolledRecord, acknowledgement: Acknowledgement) -> None:
-        """Nothing was handed over."""
+        """Nothing becomes of them."""
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Hand over no more."""
+        self._requested = 0
+
+    def _hand_over(self) -> None:
+        found = [self._records.popleft() for _ in range(min(self._requested, len(self._records)))]
+        self._requested -= len(found)
+        if found:
+            self._sink.on_records(found)
+        elif self._requested:
+            self._sink.on_idle()
