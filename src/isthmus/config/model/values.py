@@ -15,7 +15,7 @@ from isthmus.config.syntax.hidden import Hidden, Options, alike, hide
 from isthmus.converters.registry import canonical_name
 from isthmus.errors import PredicateError
 from isthmus.message import canonical_header_name
-from isthmus.routing.pattern import check_pattern
+from isthmus.routing.pattern import in_re2
 from isthmus.routing.predicate import Exists, HeaderField, Predicate, parse
 
 EMBEDDED = "embedded"
@@ -219,7 +219,7 @@ def pattern(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("expected a regular expression")
     try:
-        check_pattern(value)
+        in_re2(value)
     except ValueError as error:
         # The reason quotes the pattern, which may be a secret.
         reason = "" if isinstance(value, Hidden) else f": {error}"
