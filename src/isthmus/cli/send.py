@@ -70,7 +70,9 @@ def send(
     """
     if body is not None and body_file is not None:
         raise typer.BadParameter("--body and --file exclude each other")
-    headers = dict(_header(text) for text in header or ()) | dict(_property(text) for text in property or ())
+    headers = dict(header_of(text) for text in header or ()) | dict(
+        property_of(text) for text in property or ()
+    )
     if body is not None:
         content = os.fsencode(body)  # as the shell gave it, were it no text at all
     else:
@@ -136,7 +138,8 @@ def _is_text(content: bytes) -> bool:
     return True
 
 
-def _header(text: str) -> tuple[str, Header]:
+def header_of(text: str) -> tuple[str, Header]:
+    """The header that ``name=value`` on the command line stands for."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise typer.BadParameter(f"{text!r} is not name=value")
@@ -146,7 +149,8 @@ def _header(text: str) -> tuple[str, Header]:
     return property_header_name(name), Header(value)
 
 
-def _property(text: str) -> tuple[str, Header]:
+def property_of(text: str) -> tuple[str, Header]:
+    """The property that ``name:type=value`` on the command line stands for."""
     named, equals, value = text.partition("=")
     name, colon, type_name = named.rpartition(":")
     if not name or not equals or not colon:

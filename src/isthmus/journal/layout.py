@@ -470,8 +470,11 @@ def encode_body(body: Body) -> str:
 
 
 _BODY_KINDS = frozenset(kind.value for kind in BodyKind)
-SPANS = r"[0-9]{1,9}\+[0-9]{1,9}(?:,[0-9]{1,9}\+[0-9]{1,9})*"
-"""Where a body lies: ``offset+length``, once or more often. Python and Java read this pattern alike."""
+SPANS = r"[0-9]{1,9}\+[0-9]{1,9}(?:,[0-9]{1,9}\+[0-9]{1,9})*+"
+"""Where a body lies: ``offset+length``, once or more often. Python and Java read this pattern alike.
+
+The repetition is possessive: any other one of a group is a recursion in Java, and ends in a stack overflow.
+"""
 _BODY = re.compile(rf"([a-z]+)(?::({SPANS}))?")
 
 

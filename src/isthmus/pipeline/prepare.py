@@ -54,6 +54,7 @@ def look(settings: Settings, kafka: Kafka) -> tuple[RoutingPlan, int]:
         routes=settings.all_routes,
         on_error=settings.routing.on_error,
         dead_letter_topic=settings.routing.dead_letter_topic,
+        events_topic=settings.events_topic,
         propagate_non_durable=settings.routing.non_durable == "propagate",
         keep_destinations=settings.keeps_destinations,
         max_message_bytes=limits,

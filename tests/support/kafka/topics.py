@@ -29,11 +29,12 @@ def new_topic(servers: str, partitions: int = 1) -> str:
 
 
 def produce(
-    servers: str, topic: str, *records: Record, partition: int | None = None, **options: str | int
+    servers: str | Kafka, topic: str, *records: Record, partition: int | None = None, **options: str | int
 ) -> None:
     """Write records: to one partition, or each to that of its key."""
     where = {} if partition is None else {"partition": partition}
-    producer = Producer({"bootstrap.servers": servers, **options}, logger=QUIET)
+    kafka = Kafka(servers) if isinstance(servers, str) else servers
+    producer = Producer({**kafka.python_options(), **options}, logger=QUIET)
     for key, value, headers in records:
         producer.produce(topic, value, key, headers=list(headers), **where)
         producer.poll(0)
@@ -41,7 +42,7 @@ def produce(
 
 
 def publish(
-    servers: str,
+    servers: str | Kafka,
     topic: str,
     values: Iterable[str | bytes | None],
     partition: int = 0,

@@ -215,3 +215,20 @@ routes.y.dest.topic=to
     assert {"x", "a.b", "y"} <= kafka.asked[0]
     for more in ("amqp.destinations=routed", "amqp.auto-create=true"):
         assert not [each for each in check(write(text + more), {}, kafka) if each.severity is Severity.NOTE]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "mq.port",
+        "nats.url",
+        "amqp.password",
+        "journal.replication",
+        "auto.offset.reset",
+        "routes.r.to",
+        "http.x",
+    ],
+)
+def test_a_key_that_only_looks_like_another_has_no_hint(found, key):
+    (problem,) = found(f"{key}=x")
+    assert (problem.message, problem.hint) == ("unknown key", None)

@@ -4,6 +4,9 @@ A delivery is accepted once the journal has it, never before, and rejected with 
 if it never will. One in a transaction may be accepted earlier, which says nothing before the transaction's
 commit. The credit that a delivery used is given back with that. What a client sets in a message's ``to``
 outranks the link's target.
+
+Over the anonymous relay an error says which delivery it is of; a client that has settled the message already,
+or does not know the outcome ``rejected``, is told by a detach (Anonymous Terminus, 2.2.2).
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ import time
 from collections import deque
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from isthmus.codecs.amqp import Symbol
 from isthmus.codecs.jms import to_message
 from isthmus.edges.addresses import KEPT, QUEUE
 from isthmus.edges.amqp.entry import entry_of
@@ -32,7 +36,7 @@ from isthmus.edges.amqp.protocol.conditions import (
 from isthmus.edges.amqp.protocol.performatives import FIRST
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error, Rejected, Target, TransactionalState
 from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA, PARTITION_NOT_EXISTS
-from isthmus.edges.amqp.server.link import Granted, ServerLink
+from isthmus.edges.amqp.server.link import LIFETIME, LINK_DETACH, Granted, ServerLink, check_node_properties
 from isthmus.edges.amqp.server.transactions import Transaction
 from isthmus.errors import DecodeError, Fault, HardFailure, IsthmusError, Refused, SoftFailure
 from isthmus.journal.fast_path import EncodedEntry, FastPath
@@ -42,6 +46,9 @@ from isthmus.routing.size import MARKS_BYTES, record_size
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
+
+
+_DELIVERY_TAG: Final = Symbol("delivery-tag")
 
 
 class IncomingLink(ServerLink):
@@ -62,18 +69,28 @@ class IncomingLink(ServerLink):
         self._count = 0
         self._node: str | None = None
         """The temporary queue that was made for the link."""
+        self._expiry_policy = ""
         self._idle: asyncio.Event | None = None
         """Set when the last message is decided, once somebody waits for that."""
 
     async def open(self, attach: Attach) -> Granted:
         """Check the target, or make the temporary queue that is asked for."""
         self._link.rcv_settle_mode = FIRST  # a message is settled once it is in the journal, in one step
+        if isinstance(self.predecessor, IncomingLink):
+            self._node, self.predecessor._node = self.predecessor._node, None
+        await self.end_predecessor()
         target = await self._grant(attach.target if isinstance(attach.target, Target) else Target())
+        self._expiry_policy = target.expiry_policy
         self._address = target.address or ""
         self._fast_path = FastPath(self._address, self._session)
         if self._address:
             self._checked.add(self._address)
-        return Granted(attach.source, target, self._connection.server.max_message_size)
+        return Granted(
+            attach.source,
+            target,
+            self._connection.server.max_message_size,
+            None if attach.unsettled is None else {},  # all that came over the link is decided
+        )
 
     def on_attached(self) -> None:
         """Grant the first credit."""
@@ -86,6 +103,11 @@ class IncomingLink(ServerLink):
             await self._idle.wait()
         if self._node is not None and self._connection.server.outgoing_links is not None:
             await self._connection.server.outgoing_links.delete_node(self._node)
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether a node was made that lasts longer than the link is attached."""
+        return self._node is not None and self._expiry_policy != LINK_DETACH
 
     def on_delivery(self, delivery: Delivery) -> None:
         """Take a message."""
@@ -109,11 +131,14 @@ class IncomingLink(ServerLink):
         if target.dynamic:
             if server.outgoing_links is None:
                 raise Refused(NOT_IMPLEMENTED, "there are no temporary nodes")
-            self._node = await server.outgoing_links.create_node(self._link, connection.client)
+            check_node_properties(target.dynamic_node_properties)
+            if self._node is None:
+                self._node = await server.outgoing_links.create_node(target, connection.client)
             return Target(
                 self._node,
                 dynamic=True,
                 expiry_policy=target.expiry_policy,
+                dynamic_node_properties=LIFETIME,
                 capabilities=target.capabilities,
             )
         if target.address:
@@ -239,7 +264,12 @@ class IncomingLink(ServerLink):
     def _on_done(self, delivery: Delivery, state: object, failure: IsthmusError | None) -> None:
         stats = self._connection.server.stats
         if failure is not None:
-            state = Rejected(Error(ERROR_TO_KAFKA, str(failure)))
+            rejected = Rejected(Error(ERROR_TO_KAFKA, str(failure)))
+            state = (
+                TransactionalState(state.txn_id, rejected)
+                if isinstance(state, TransactionalState)
+                else rejected
+            )
             stats.rejected += 1
         else:
             stats.accepted += 1
@@ -253,18 +283,32 @@ class IncomingLink(ServerLink):
         problem: Fault | SoftFailure,
     ) -> None:
         if isinstance(problem, Fault):
-            error = Error(problem.condition, problem.description)
+            condition, description = problem.condition, problem.description
         else:
-            error = Error(DECODE_ERROR if isinstance(problem, DecodeError) else NOT_ALLOWED, str(problem))
+            condition = DECODE_ERROR if isinstance(problem, DecodeError) else NOT_ALLOWED
+            description = str(problem)
+        error = Error(condition, description, None if self._address else {_DELIVERY_TAG: delivery.tag})
+        self._connection.server.stats.rejected += 1
         if transaction is not None:
             transaction.fail(problem)
-        self._connection.server.stats.rejected += 1
-        self._settle(delivery, Rejected(error))
+        if condition == UNKNOWN_TRANSACTION or not (self._address or self._can_tell(delivery, transaction)):
+            self._settle(delivery, None)
+            self.detach(error)
+        elif transaction is not None:
+            self._settle(delivery, TransactionalState(transaction.id, Rejected(error)))
+        else:
+            self._settle(delivery, Rejected(error))
+
+    def _can_tell(self, delivery: Delivery, transaction: Transaction | None) -> bool:
+        """Whether a client learns that a message was refused, by its outcome or when the transaction ends."""
+        return transaction is not None if delivery.settled else self._can_reject
 
     def _settle(self, delivery: Delivery, state: object) -> None:
+        """Be done with a message. Without a state the client is not told: the link is about to end."""
         self.in_flight -= 1
         self._connection.release(len(delivery.data))
-        delivery.settle(state)
+        if state is not None:
+            delivery.settle(state)
         self._returned += 1
         if self._idle is not None:
             if not self.in_flight:
