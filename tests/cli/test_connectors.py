@@ -69,6 +69,7 @@ def test_what_is_no_bridge_message_is_a_dead_letter_of_its_connector(example: Ru
     assert (headers["isthmus.error.code"], headers["isthmus.error.route"]) == ("malformed", "orders")
     assert (headers["isthmus.destination"], headers["jmsbridge.origin"]) == ("ORDERS", "connectors")
     assert headers["isthmus.id"].startswith("isthmus.connectors.journal:")
+    assert "excludeheaders=true" in headers["isthmus.error.message"]
 
 
 def test_the_monitor_tells_of_every_connector(example: Running) -> None:

@@ -5,7 +5,6 @@ Also what users of the NATS-MQ bridge have: requests and replies both ways, and 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -16,12 +15,12 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.js.errors import NotFoundError
 from tests.support.asynchronous import eventually as eventually_async
+from tests.support.mq.responder import responder
 from tests.support.polling import eventually
 from tests.support.systems import Seen, Systems, amqp_message, queue, running_bridge, seen_in_amqp
 
 from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, Property
-from isthmus.edges.mq.descriptor import Mqmd, MqMessage
-from isthmus.edges.mq.port import QueueTarget
+from isthmus.edges.mq.descriptor import Mqmd
 from isthmus.edges.mq.translate import PROPERTY_TYPES
 from isthmus.message import Header, HeaderType
 
@@ -179,31 +178,6 @@ def test_a_message_arrives_with_its_headers_and_their_types(
 # --- requests and replies -------------------------------------------------------------------------------
 
 
-@contextmanager
-def _responder(systems: Systems, asked: str) -> Iterator[None]:
-    """An MQ application that answers as MQ's manual says: to the reply queue, with MsgId as CorrelId."""
-    ended = threading.Event()
-
-    def answer() -> None:
-        connection = systems.mq.connect()
-        source = connection.open_queue(asked)
-        while not ended.is_set():
-            if request := source.get(0.1):
-                target = QueueTarget(request.descriptor.ReplyToQ, request.descriptor.ReplyToQMgr)
-                descriptor = Mqmd(CorrelId=request.descriptor.MsgId, MsgType=2)
-                connection.put(target, MqMessage(descriptor=descriptor, body=request.body[::-1]))
-            connection.commit()
-        connection.disconnect()
-
-    thread = threading.Thread(target=answer)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(10)
-
-
 def test_a_nats_request_is_answered_by_an_mq_application(systems: Systems) -> None:
     answers: list[bytes] = []
 
@@ -213,7 +187,7 @@ def test_a_nats_request_is_answered_by_an_mq_application(systems: Systems) -> No
             answer = await client.request("ask", request, timeout=60)
             answers.append(BridgeMessage.decode(answer.data).body)
 
-    with _responder(systems, "ASKED"):
+    with responder(systems.mq.connect(), "ASKED"):
         systems.with_nats(scenario)
     assert answers == [f"question {number}"[::-1].encode() for number in range(3)]
 

@@ -44,9 +44,9 @@ class Seen(NamedTuple):
 class Systems:
     """Clients of every system that the bridge speaks to."""
 
-    def __init__(self, kafka: Kafka, nats_url: str, mq: MemoryQueueManager, edges: EdgeService) -> None:
+    def __init__(self, kafka: Kafka, mq: MemoryQueueManager, edges: EdgeService, nats: EmbeddedNats) -> None:
         self.kafka = kafka
-        self.nats_url = nats_url
+        self.nats = nats
         self.mq = mq
         self.edges = edges
 
@@ -85,7 +85,7 @@ class Systems:
 
     def with_nats(self, work: Callable[[Client], object]) -> None:
         async def run() -> None:
-            client = await connect(self.nats_url)
+            client = await connect(self.nats.url)
             try:
                 await work(client)  # type: ignore[misc]
                 await client.flush()
@@ -105,7 +105,7 @@ class Systems:
                 arrived = Arrived(message.subject, message.data, message.headers, message.reply)
                 seen.append(Seen(message.data, from_nats(arrived, "").headers))
 
-            client = await connect(self.nats_url)
+            client = await connect(self.nats.url)
             await client.subscribe(subject, cb=take)
             await client.flush()
             return client
@@ -164,6 +164,13 @@ class Systems:
             found.append(Seen(record.value or b"", layout.decode_headers(record.headers)))
         return found
 
+    def reasons(self, topic: str) -> list[str]:
+        """Why the messages of a dead-letter topic are there."""
+        return [
+            dict(message.headers() or [])[layout.ERROR_MESSAGE].decode()  # type: ignore[union-attr]
+            for message in read_topic(self.kafka, topic)
+        ]
+
 
 @contextmanager
 def running_bridge(
@@ -184,7 +191,7 @@ def running_bridge(
         make_own_topics(settings, kafka)
         with Running(folder, file, command="pipeline") as router, EdgeService(settings, kafka) as edges:
             router.wait_until_ready()
-            yield Systems(kafka, server.url, shared_queue_manager(manager), edges)
+            yield Systems(kafka, shared_queue_manager(manager), edges, server)
             edges.poll()
 
 

@@ -161,7 +161,7 @@ class _Bridge:
             "kafka": f"{cluster.servers!r}".strip("'") + (" (embedded)" if self._broker else ""),
         }
         if self._pipeline:
-            facts |= {"routes": str(len(settings.routes)), "mode": settings.pipeline.mode}
+            facts |= {"routes": str(len(settings.routes)), "mode": _mode(settings)}
         if self._edges:
             if ports := self._edges.amqp_ports:
                 facts["amqp"] = ", ".join(f"{settings.amqp.host}:{port}" for port in ports)
@@ -198,6 +198,13 @@ class _Bridge:
                     "the embedded NATS has stopped", remedy="see its nats.log, then start the bridge again"
                 )
             show()
+
+
+def _mode(settings: Settings) -> str:
+    """How Spark runs the router, and why not as the settings ask."""
+    if settings.pipeline.mode == "real-time" and settings.own_converters:
+        return f"micro-batch (for {' and '.join(settings.own_converters)}, which is Python)"
+    return settings.pipeline.mode
 
 
 def _stop_on_signals(stop: Event) -> None:

@@ -1,7 +1,7 @@
 """The forms that connectors deliver in: what an outbox record becomes on NATS and on MQ.
 
 On MQ, see `isthmus.edges.mq.delivery`. On NATS a message is in the message format of the NATS-MQ bridge, with
-all that MQ knows of it, or it is its body alone.
+all that MQ knows of it, or it is its body alone. An answer to an inbox has the form of its request.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from isthmus.codecs.bridge_message import BridgeMessage
-from isthmus.config.model.plan import TAG, PlannedRoute
+from isthmus.config.model.plan import ANSWER, ANSWER_FORM, TAG, PlannedRoute
 from isthmus.connectors.replies import Replies
 from isthmus.edges.mq.bridge import BRIDGE_FIELDS, to_bridge
 from isthmus.edges.mq.delivery import Form, body_form, bridge_form
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage
 from isthmus.edges.mq.names import property_name
 from isthmus.edges.mq.translate import from_headers, to_message
-from isthmus.edges.nats.translate import FromNats, ToNats, body_only, nats_mq_form
+from isthmus.edges.nats.translate import FromNats, Outgoing, ToNats, body_only, nats_mq_form, to_nats
+from isthmus.edges.nats.translate import Replies as NatsReplies
+from isthmus.journal import layout
+from isthmus.journal.layout import Record
 from isthmus.message import Body, Header, Message, Span
 
 
@@ -30,9 +33,18 @@ def mq_forms(routes: Iterable[PlannedRoute], outbox: str) -> dict[str, Form]:
 
 def nats_forms(routes: Iterable[PlannedRoute], replies: Replies) -> dict[str, ToNats]:
     """How messages for subjects are published."""
-    forms = {"bridge": nats_mq(replies)[1], "body": body_only}
+    forms: dict[str, ToNats] = {"bridge": nats_mq(replies)[1], "body": body_only, "headers": to_nats}
+
+    def answer(stable_id: str, subject: str, record: Record, replies: NatsReplies) -> Outgoing:
+        asked = layout.decode_headers(record.headers).get(ANSWER_FORM, Header("headers"))
+        headers = [each for each in record.headers if each[0] != f"{layout.HEADER_PREFIX}{ANSWER_FORM}"]
+        form = forms.get(asked.text, to_nats)
+        return form(stable_id, subject, record._replace(headers=headers), replies)
+
     return {
-        each.destination: forms[each.form] for each in routes if each.outbox == "nats" and each.form in forms
+        each.destination: answer if each.form == ANSWER else forms[each.form]
+        for each in routes
+        if each.outbox == "nats"
     }
 
 

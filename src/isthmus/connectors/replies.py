@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from isthmus.config.model.connectors import ConnectorSettings, ConnectorType
+from isthmus.config.model.plan import Form
 from isthmus.edges.mq.port import QueueTarget
+from isthmus.edges.mq.replies import Requester
 
 INBOX = "_INBOX."
 PATIENCE_S = 600.0
@@ -32,23 +34,23 @@ class Inboxes:
 
     def __init__(self, *, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
-        self._waiting: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
+        self._waiting: OrderedDict[bytes, tuple[Requester, float]] = OrderedDict()
         self.times_s: deque[float] = deque(maxlen=1000)
         """How long the last answers took."""
 
-    def remember(self, msg_id: bytes, inbox: str) -> None:
+    def remember(self, msg_id: bytes, requester: Requester) -> None:
         """A request was made; the same one may be made again."""
-        self._waiting[_significant(msg_id)] = inbox, self._now_s()
+        self._waiting[_significant(msg_id)] = requester, self._now_s()
         self._waiting.move_to_end(_significant(msg_id))
         self._forget()
 
-    def requester(self, correl_id: bytes) -> str | None:
-        """The inbox that waits for an answer, any number of times; None if it is not known any more."""
+    def requester(self, correl_id: bytes) -> Requester | None:
+        """Who waits for an answer, any number of times; None if that is not known any more."""
         self._forget()
-        inbox, since = self._waiting.get(_significant(correl_id), (None, 0.0))
-        if inbox is not None:
+        requester, since = self._waiting.get(_significant(correl_id), (None, 0.0))
+        if requester is not None:
             self.times_s.append(self._now_s() - since)
-        return inbox
+        return requester
 
     def _forget(self) -> None:
         long_ago = self._now_s() - PATIENCE_S
@@ -77,17 +79,17 @@ class Replies:
     """The queue for answers to inboxes, if the bridge keeps one."""
     inboxes: Inboxes = field(default_factory=Inboxes, compare=False)
 
-    def reply_queue(self, reply_to: str, *, msg_id: bytes) -> QueueTarget | None:
+    def reply_queue(self, reply_to: str, *, msg_id: bytes, form: Form) -> QueueTarget | None:
         """The queue that an answer to this subject or channel is put to; None if there is none."""
         if target := self.queues.get(reply_to):
             return target
         if reply_to.startswith(INBOX) and self.kept is not None:
-            self.inboxes.remember(msg_id, reply_to)
+            self.inboxes.remember(msg_id, Requester(reply_to, form))
             return self.kept
         return None
 
-    def requester(self, queue: str, correl_id: bytes) -> str | None:
-        """The inbox that waits for this answer; None if this is not the queue for them, or it is too late."""
+    def requester(self, queue: str, correl_id: bytes) -> Requester | None:
+        """Who waits for this answer; None if this is not the queue for them, or it is too late."""
         if self.kept is None or queue != self.kept.queue:
             return None
         return self.inboxes.requester(correl_id)

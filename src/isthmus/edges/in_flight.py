@@ -7,7 +7,7 @@ system. What it guarantees:
 - nothing is settled before the journal has it;
 - what the journal can never carry is dead-lettered, and settled when that is done;
 - what the journal refuses otherwise is not settled, and nothing behind it hides that: `InFlight.failure`
-  has the error. The system delivers the message again.
+  has the error, as it has one that `InFlight.fail` is told of. The system delivers the message again.
 
 How many messages may be in flight is for the intake to keep: by waiting for `room`, by the credit that it
 gives, or by the size of a unit of work.
@@ -83,6 +83,11 @@ class InFlight:
         self._enter(message)
         self._start(self._dead_letter(message, failure, settle))
 
+    def fail(self, error: BaseException) -> None:
+        """The intake cannot go on: `failure` has the error, unless it has one already."""
+        if not self.failure.done():
+            self.failure.set_exception(error)
+
     async def settled(self) -> None:
         """Return once nothing is in flight. Raises the error of what could not be settled."""
         await self._idle.wait()
@@ -123,8 +128,8 @@ class InFlight:
             self.traffic.messages += 1
             self.traffic.bytes += size
             settle()
-        elif not self.failure.done():
-            self.failure.set_exception(error)
+        else:
+            self.fail(error)
         self._room.set()
         if not self.count:
             self._idle.set()

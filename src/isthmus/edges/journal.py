@@ -17,6 +17,7 @@ from isthmus.journal import OnDone, layout
 from isthmus.journal.batches import BatchWriter
 from isthmus.journal.layout import Entry, Op, Record
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.producer import record_bytes
 from isthmus.message import Header
 
 
@@ -59,9 +60,9 @@ class EdgeJournal:
         """As the contract says."""
         return self._writer.batch_bytes
 
-    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+    def put_together(self, records: Sequence[Record], size: int, session: str, on_done: OnDone) -> None:
         """As the contract says. The records must have what ``json`` needs."""
-        self._writer.add_together(records, session, on_done)
+        self._writer.add_together(records, size, session, on_done)
 
     async def close(self) -> None:
         """Wait until all that was put is done, and disconnect. Raises `HardFailure` if that takes long."""
@@ -88,10 +89,16 @@ class TaggedJournal:
         """As the journal's."""
         return self._journal.batch_bytes
 
-    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+    def put_together(
+        self,
+        records: Sequence[Record],
+        size: int,  # noqa: ARG002
+        session: str,
+        on_done: OnDone,
+    ) -> None:
         """As the journal does, which takes fewer of them: the header counts, too."""
         tagged = [layout.encode(self._tagged(layout.decode(record))) for record in records]
-        self._journal.put_together(tagged, session, on_done)
+        self._journal.put_together(tagged, sum(map(record_bytes, tagged)), session, on_done)
 
     def _tagged(self, entry: Entry) -> Entry:
         headers = {**entry.message.headers, **self._added}

@@ -52,7 +52,15 @@ class MessageColumns:
         return (
             rows.withColumns(interpreted)
             .where(~self._tombstone)
-            .withColumns({"lookup": lookup, "op": self._op, "address": self._address, "body": self._body})
+            .withColumns(
+                {
+                    "lookup": lookup,
+                    "op": self._op,
+                    "address": self._address,
+                    "address_topic": self._address_topic,
+                    "body": self._body,
+                }
+            )
             .withColumns(
                 {
                     "names": F.col("lookup")["key"],
@@ -84,6 +92,13 @@ class MessageColumns:
     @property
     def _address(self) -> Column:
         return self._by_origin(self._index_text(layout.ADDRESS), F.col("topic"))
+
+    @property
+    def _address_topic(self) -> Column:
+        """The text of ``isthmus.topic``; null where there is none."""
+        header = F.get("headers", F.lit(layout.OPTIONAL_POSITIONS.start))
+        text = F.when(header["key"] == layout.TOPIC, F.coalesce(header["value"], F.lit(b"")).cast("string"))
+        return self._by_origin(text, F.lit(None).cast("string"))
 
     @property
     def _body(self) -> Column:
@@ -164,6 +179,31 @@ class MessageColumns:
         return F.col("address")
 
     @property
+    def has_topic(self) -> Column:
+        """Whether whoever wrote the record has found the topic of its address; never null."""
+        return F.col("address_topic").isNotNull()
+
+    @property
+    def topic_name(self) -> Column:
+        """See `layout.AddressTopic`; null where there is none."""
+        return F.substring_index("address_topic", " ", 1)
+
+    @property
+    def topic_partitions(self) -> Column:
+        """See `layout.AddressTopic`; null where there is none."""
+        return F.substring_index(F.substring_index("address_topic", " ", 2), " ", -1).try_cast("int")
+
+    @property
+    def topic_max_bytes(self) -> Column:
+        """See `layout.AddressTopic`; null where there is none."""
+        return F.substring_index(F.substring_index("address_topic", " ", 3), " ", -1).try_cast("int")
+
+    @property
+    def is_destination(self) -> Column:
+        """See `layout.AddressTopic`; never null."""
+        return F.coalesce(F.col("address_topic").endswith(layout.IS_DESTINATION), F.lit(False))
+
+    @property
     def body_kind(self) -> Column:
         """What the body is."""
         return F.col("body_kind")
@@ -194,6 +234,11 @@ class MessageColumns:
                 (self.op == layout.Op.ADD.value) & ~self._body_readable,
                 F.concat(F.lit(f"{layout.BODY} cannot be read: "), F.make_valid_utf8("body")),
             )
+            .when(
+                (self.op == layout.Op.ADD.value)
+                & F.coalesce(~F.col("address_topic").rlike(rf"\A{layout.TOPIC_TEXT}\z"), F.lit(False)),
+                F.concat(F.lit(f"{layout.TOPIC} cannot be read: "), F.make_valid_utf8("address_topic")),
+            )
         )
         return self._by_origin(defect, F.lit(None).cast("string"))
 
@@ -206,10 +251,10 @@ class MessageColumns:
     @property
     def own_headers(self) -> Column:
         """The headers to carry on: all that the sender set, none of the journal's own."""
-        start = F.lit(layout.CONVERSION_POSITIONS.stop)
-        for position in reversed(layout.CONVERSION_POSITIONS):
+        start = F.lit(layout.OPTIONAL_POSITIONS.stop)
+        for position in reversed(layout.OPTIONAL_POSITIONS):
             name = F.get("headers", F.lit(position))["key"]
-            start = F.when(F.coalesce(name.isin(*layout.CONVERSION), F.lit(False)), start).otherwise(position)
+            start = F.when(F.coalesce(name.isin(*layout.OPTIONAL), F.lit(False)), start).otherwise(position)
         journal = F.slice("headers", start + 1, F.greatest(F.size("headers"), F.lit(0)))
         return F.coalesce(self._by_origin(journal, F.col("foreign_headers")), no_headers())
 

@@ -41,6 +41,7 @@ from isthmus.journal.layout import (
     index_headers,
     is_reserved,
     type_entry,
+    with_topic,
 )
 from isthmus.message import BodyKind, Header, HeaderType
 
@@ -111,6 +112,10 @@ class EncodedEntry:
     def __init__(self, address: str, record: Record) -> None:
         self.address: str = address
         self._record: Record = record
+
+    def set_topic(self, header: KafkaHeader) -> None:
+        """Have its record say which topic the address has. Call it once, before any other method."""
+        self._record = with_topic(self._record, header)
 
     def record(self) -> Record:
         """Its record outside of any transaction."""

@@ -7,6 +7,7 @@ if it refuses.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, TypeVar
@@ -33,6 +34,9 @@ from isthmus.kafka.faults import (
     reason,
 )
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.share_state import PartitionState, state_of
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -188,6 +192,24 @@ class KafkaAdmin:
         except (KafkaError, OSError) as error:
             if kind(error) is not Fault.FENCED:
                 raise self._failure(error) from error
+
+    async def progress(self, group: str, topic: str) -> dict[int, PartitionState]:
+        """What a share group is done with, by partition; nothing where Kafka does not tell its user."""
+
+        async def ask() -> dict[int, PartitionState]:
+            found = await self.client.topic(topic)
+            if found is None:
+                return {}
+            states = (state_of(self.client, group, found, number) for number in found.partitions)
+            return dict(zip(found.partitions, await asyncio.gather(*states), strict=True))
+
+        try:
+            return await self._patiently(ask)
+        except (KafkaError, OSError) as error:
+            if kind(error) is Fault.RETRIABLE:
+                raise self._failure(error) from error
+            log.warning("Kafka does not tell what the queue %s is done with: %s", topic, reason(error))
+            return defaultdict(PartitionState)
 
     async def delete_group(self, group: str) -> None:
         """Forget a group, unless somebody is in it."""

@@ -290,29 +290,47 @@ def read_since(kafka: Kafka, topics: Collection[str], time_ms: int) -> Iterator[
     Raises `Outage` when Kafka does not answer.
     """
     ends = end_offsets(kafka, topics)
-    consumer = Consumer(
-        {
-            **kafka.python_options(),
-            "group.id": "isthmus-reader",  # Kafka wants one; nothing is ever committed under it
-            "enable.auto.commit": False,
-            "isolation.level": "read_uncommitted",
-            "enable.partition.eof": True,
-            "fetch.wait.max.ms": 10,
-        },
-        logger=QUIET,
-    )
+    asked = [TopicPartition(topic, partition, time_ms) for topic, partition in ends]
+    reader = _reader(kafka)
     try:
-        asked = [TopicPartition(topic, partition, time_ms) for topic, partition in ends]
-        starts = consumer.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S) if asked else []
-        starts = [each for each in starts if 0 <= each.offset < ends[each.topic, each.partition]]
-        consumer.assign(starts)
-        yield from _until(
-            consumer, {(each.topic, each.partition): ends[each.topic, each.partition] for each in starts}
-        )
+        starts = reader.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S) if asked else []
+        yield from _between(reader, {(each.topic, each.partition): each.offset for each in starts}, ends)
     except KafkaException as error:
         raise _unreachable(kafka, error) from error
     finally:
-        consumer.close()
+        reader.close()
+
+
+def read_after(kafka: Kafka, starts: Mapping[tuple[str, int], int]) -> Iterator[Message]:
+    """The records of partitions from these offsets on, likewise."""
+    ends = end_offsets(kafka, {topic for topic, _ in starts})
+    reader = _reader(kafka)
+    try:
+        yield from _between(reader, starts, ends)
+    except KafkaException as error:
+        raise _unreachable(kafka, error) from error
+    finally:
+        reader.close()
+
+
+def _reader(kafka: Kafka) -> Consumer:
+    options = {
+        "group.id": "isthmus-reader",  # Kafka wants one; nothing is ever committed under it
+        "isolation.level": "read_uncommitted",
+        "enable.partition.eof": True,
+        "fetch.wait.max.ms": 10,
+        "auto.offset.reset": "earliest",  # where the first records are gone, those that are left
+    }
+    return consumer(kafka, options)
+
+
+def _between(
+    consumer: Consumer, starts: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
+) -> Iterator[Message]:
+    """What the consumer reads from the ones of these offsets to the others."""
+    wanted = {each: offset for each, offset in starts.items() if 0 <= offset < ends.get(each, 0)}
+    consumer.assign([TopicPartition(*each, offset) for each, offset in wanted.items()])
+    yield from _until(consumer, {each: ends[each] for each in wanted})
 
 
 def _until(consumer: Consumer, ends: dict[tuple[str, int], int]) -> Iterator[Message]:

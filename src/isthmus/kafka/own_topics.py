@@ -23,7 +23,7 @@ EMBEDDED_JOURNAL_CONFIG = {"max.message.bytes": str(MAX_MESSAGE_BYTES + 2**19)}
 """Less than other topics take there, so that what the journal has fits anywhere: nobody has to measure."""
 
 OUTBOX_CONFIG = {"retention.ms": JOURNAL_CONFIG["retention.ms"]}
-"""Letters wait there while a system is away: for a week, as messages do in the journal."""
+"""Messages wait there while a system is unavailable: for a week, as messages do in the journal."""
 
 TEMPORARY_CONFIG = {"retention.ms": str(60 * 60 * 1000)}
 """A temporary queue's messages are read as they come, or never."""

@@ -9,7 +9,7 @@ A shard has the transactions of one partition of the journal, so that what one s
 and a share of the messages that are annotated, deleted or expire. What is committed lands in the ledger's own
 partitions, from which the ledger reads it again: a DELETE in a transaction is a DELETE once it is committed.
 
-After a crash the query goes on from its checkpoint. The batch that was under way is decided again, in the
+After a crash the query goes on from its checkpoint. The batch that was in flight is decided again, in the
 same way; what of it had been written is not written again.
 """
 

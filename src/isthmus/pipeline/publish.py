@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -26,6 +27,7 @@ from isthmus.pipeline.once import (
 )
 from isthmus.pipeline.router import route
 from isthmus.routing.plan import RoutingPlan
+from isthmus.routing.size import LARGEST_BYTES
 
 _log = logging.getLogger(__name__)
 
@@ -97,7 +99,11 @@ def start_router(
 def start_catching_up(
     spark: SparkSession, kafka: Kafka, plan: RoutingPlan, checkpoint: str, published: Published
 ) -> StreamingQuery:
-    """Route what is there by now, from where the checkpoint says, without what is published. Then it ends."""
+    """Route what is there by now, from where the checkpoint says, without what is published. Then it ends.
+
+    What goes to a topic that is gone by now is a soft failure.
+    """
+    plan = replace(plan, missing_topics=published.missing_topics)
     rows = read_topics(spark, kafka, _sources(plan), most_per_batch=CATCH_UP_RECORDS)
     writer = kafka_sink(leave_out(route(rows, plan), published), kafka, plan, checkpoint)
     return writer.trigger(availableNow=True).start()
@@ -160,8 +166,11 @@ def kafka_sink(
     records: DataFrame, kafka: Kafka, plan: RoutingPlan, checkpoint: str, *, real_time: bool = False
 ) -> DataStreamWriter:
     """Spark's Kafka sink, ready for a trigger."""
-    # The plan has checked every record against its own topic's limit. The producer's one is for all topics.
+    # The plan has checked every record against its own topic's limit. The producer's one is for all topics,
+    # also those that it does not know yet.
     largest = max(plan.max_message_bytes.values(), default=1_048_576)
+    if any(route.is_direct for route in plan.routes):
+        largest = max(largest, LARGEST_BYTES)
     defaults = SINK_DEFAULTS | (REAL_TIME_SINK if real_time else {})
     options = defaults | {"max.request.size": str(largest)} | kafka.java_options()
     return (

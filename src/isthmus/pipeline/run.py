@@ -17,7 +17,7 @@ from isthmus.kafka.lock import BridgeLock
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline import measures
 from isthmus.pipeline.clock import Clock
-from isthmus.pipeline.failure import explain, topic_in_question
+from isthmus.pipeline.failure import explain
 from isthmus.pipeline.ledger import start_ledger
 from isthmus.pipeline.once import hold
 from isthmus.pipeline.prepare import prepare, prepare_ledger
@@ -39,11 +39,10 @@ class Pipeline:
         self._kafka = kafka
         self._log_dir = settings.local_state_dir / "logs"
         self.metrics = RouterMetrics(settings.bridge_id, [route.name for route in settings.all_routes])
-        self._asked_for: set[str] = set()
         self._starts: RouterStarts | None = None
         self._spark: SparkSession | None = None
         self._last_batch = -1
-        self._router = Supervised(ROUTER, self._start_router, self._explain_router)
+        self._router = Supervised(ROUTER, self._start_router, lambda error: self._explain(ROUTER, error))
         ledger = Supervised(LEDGER, self._start_ledger, lambda error: self._explain(LEDGER, error))
         self._queries = [each for each in (self._router, ledger) if each.name in settings.queries]
         self._clock: Clock | None = None
@@ -80,7 +79,7 @@ class Pipeline:
             self._starts = RouterStarts(
                 self._session, self._kafka, self._settings.pipeline, self._checkpoint(ROUTER)
             )
-        plan, _ = prepare(self._settings, self._kafka, self._asked_for)
+        plan, _ = prepare(self._settings, self._kafka)
         self._last_batch = -1
         return self._starts.start(plan)
 
@@ -132,13 +131,6 @@ class Pipeline:
 
     def _explain(self, query: str, error: str) -> HardFailure:
         return explain(query, error, self._settings, self._kafka, self._log)
-
-    def _explain_router(self, error: str) -> HardFailure | None:
-        if (topic := topic_in_question(error)) not in (None, *self._asked_for):
-            # Now there is an answer for the plan: whether the topic exists.
-            self._asked_for.add(str(topic))
-            return None
-        return self._explain(ROUTER, error)
 
     def _count(self, progress: StreamingQueryProgress) -> None:
         observed = progress.observedMetrics.get(measures.NAME)

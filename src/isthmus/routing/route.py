@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 
+from isthmus.converters.contract import NoBody
 from isthmus.routing.predicate import Predicate, parse
 
 DIRECT = "direct"
 """The name of the route that ``message.convert`` makes."""
+DESTINATIONS = "isthmus.destinations"
+"""The name of the route to JMS destinations, where there is no direct one."""
 TEMPORARY_PREFIX = "isthmus.temporary."
 """What the addresses of temporary queues begin with."""
 
@@ -44,6 +47,10 @@ class Route:
     """The predicate as the configuration has it, for people."""
     destination: str | None = None
     """The subject, queue or address for an edge to deliver to, if the topic is that edge's outbox."""
+    key_pattern: str | None = None
+    """A regular expression that the whole key has to match."""
+    no_body: NoBody = NoBody.NULL
+    """What a message of the journal becomes that has no body."""
 
     @property
     def is_direct(self) -> bool:
@@ -56,6 +63,7 @@ class Route:
         return ":" in self.convert
 
 
+@cache
 def direct_route(convert: str) -> Route:
     """The route behind all others: it takes any message in the journal, to the topic that its address names.
 
@@ -63,6 +71,16 @@ def direct_route(convert: str) -> Route:
     """
     everything = "exists(msg.address)"
     return Route(DIRECT, parse(everything), topic="", convert=convert, written=everything)
+
+
+@cache
+def destinations_route(convert: str) -> Route:
+    """The same for JMS destinations alone: it takes no message by its predicate.
+
+    Who is to have it nevertheless is said by `isthmus.routing.plan.RoutingPlan.keep_destinations`.
+    """
+    nothing = "!exists(msg.address)"
+    return Route(DESTINATIONS, parse(nothing), topic="", convert=convert, written=nothing)
 
 
 @cache

@@ -17,6 +17,8 @@ HEADER_OVERHEAD = 5 + 5
 """The lengths of a header's name and value."""
 
 
+LARGEST_BYTES = 32 * 2**20
+"""The largest record for a topic that an address names, if the topic takes that much."""
 MARKS_BYTES = 1024
 """More than the headers take that the router adds, without the destination."""
 _NEVER_GROW = ("jms", "default", "raw")

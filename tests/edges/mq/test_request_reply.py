@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from tests.support.asynchronous import eventually
 from tests.support.journals import DeadLetterBox, MemoryJournal
 from tests.support.mq.backends import Backend
+from tests.support.mq.responder import responder
 
 from isthmus.codecs.bridge_message import BridgeMessage
 from isthmus.config.model.mq import MqIntakeSettings
+from isthmus.config.model.plan import Form
 from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.mq.delivery import MqDelivery, bridge_form
-from isthmus.edges.mq.descriptor import Mqmd, MqMessage
 from isthmus.edges.mq.intake import MqIntake
 from isthmus.edges.mq.port import Connection, QueueTarget
+from isthmus.edges.mq.replies import Requester
 from isthmus.journal import layout
 from isthmus.journal.layout import Record
 from isthmus.message import Header
@@ -31,41 +31,14 @@ class Inboxes:
 
     def __init__(self, queue: str) -> None:
         self._queue = queue
-        self._waiting: dict[bytes, str] = {}
+        self._waiting: dict[bytes, Requester] = {}
 
-    def reply_queue(self, reply_to: str, *, msg_id: bytes) -> QueueTarget | None:
-        self._waiting[msg_id.rstrip(b"\0")] = reply_to
+    def reply_queue(self, reply_to: str, *, msg_id: bytes, form: Form) -> QueueTarget | None:
+        self._waiting[msg_id.rstrip(b"\0")] = Requester(reply_to, form)
         return QueueTarget(self._queue)
 
-    def requester(self, queue: str, correl_id: bytes) -> str | None:
+    def requester(self, queue: str, correl_id: bytes) -> Requester | None:
         return self._waiting.get(correl_id)
-
-
-@contextmanager
-def responder(connection: Connection, queue: str) -> Iterator[None]:
-    """An MQ application that answers every request as MQ's manual says."""
-    ended = threading.Event()
-
-    def answer() -> None:
-        source = connection.open_queue(queue)
-        while not ended.is_set():
-            request = source.get(0.1)
-            if request is not None:
-                asked = request.descriptor
-                assert asked.MsgType == 1
-                connection.put(
-                    QueueTarget(asked.ReplyToQ, asked.ReplyToQMgr),
-                    MqMessage(descriptor=Mqmd(CorrelId=asked.MsgId, MsgType=2), body=request.body[::-1]),
-                )
-            connection.commit()
-
-    thread = threading.Thread(target=answer)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(10)
 
 
 def test_every_answer_reaches_the_inbox_that_asked(backend: Backend, connect: Connect) -> None:
@@ -90,6 +63,7 @@ def test_every_answer_reaches_the_inbox_that_asked(backend: Backend, connect: Co
         await delivery.close()
         answered = {m.headers["Destination"].text: (m.value or b"")[::-1] for m in journal.messages}
         assert answered == {f"_INBOX.{n}": b"request %d" % n for n in range(REQUESTS)}
+        assert {m.headers["AnswerForm"].text for m in journal.messages} == {"bridge"}
 
     with responder(connect(), requests):
         asyncio.run(run())

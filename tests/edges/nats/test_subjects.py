@@ -9,9 +9,11 @@ from tests.support.names import unique
 from tests.support.nats.peers import bridge, peer
 
 from isthmus.config.model.nats import NatsIntakeSettings
-from isthmus.edges.nats.intake import SubjectIntake
-from isthmus.edges.nats.translate import Arrived
+from isthmus.edges.nats.intake import StreamIntake, SubjectIntake
+from isthmus.edges.nats.translate import Arrived, from_nats
 from isthmus.errors import DecodeError, HardFailure
+from isthmus.journal import OnDone
+from isthmus.journal.layout import Entry
 from isthmus.message import Header, Message
 
 
@@ -97,6 +99,33 @@ def test_a_payload_that_cannot_be_read_is_a_dead_letter(nats_url: str) -> None:
     asyncio.run(scenario())
 
 
+def test_a_mistake_of_the_bridge_s_costs_one_message_and_is_logged(
+    nats_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        def read(arrived: Arrived, own_id: str) -> Message:
+            if arrived.payload == b"odd":
+                raise RuntimeError("a mistake")
+            return from_nats(arrived, own_id)
+
+        subject, journal, dead = unique("odd"), MemoryJournal(), DeadLetterBox()
+        async with bridge(nats_url) as client, peer(nats_url) as sender:
+            source = NatsIntakeSettings(subject=subject)
+            intake = SubjectIntake(client, journal, source, dead_letters=dead, read=read)
+            async with running(intake):
+                await intake.ready.wait()
+                await client.live.flush()
+                await sender.publish(subject, b"odd")
+                await sender.publish(subject, b"good")
+                await eventually(lambda: dead.letters and journal.messages)
+        [(message, failure)] = dead.letters
+        assert (message.value, str(failure)) == (b"odd", "the bridge fails on it: RuntimeError: a mistake")
+        assert journal.bodies == [b"good"]
+
+    asyncio.run(scenario())
+    assert "the bridge fails on a message" in caplog.text
+
+
 def test_a_journal_that_refuses_ends_the_intake(nats_url: str) -> None:
     async def scenario() -> None:
         subject, journal = unique("refused"), MemoryJournal()
@@ -110,6 +139,31 @@ def test_a_journal_that_refuses_ends_the_intake(nats_url: str) -> None:
             await client.live.flush()
             await sender.publish(subject, b"x")
             with pytest.raises(HardFailure, match="no Kafka"):
+                await asyncio.wait_for(task, 60)
+
+    asyncio.run(scenario())
+
+
+class BrokenJournal(MemoryJournal):
+    def put(self, entry: Entry, on_done: OnDone) -> None:
+        raise RuntimeError("a mistake")
+
+
+@pytest.mark.parametrize("durable", [None, "bridge"])
+def test_an_intake_that_fails_in_nats_py_s_callback_ends_with_the_error(
+    nats_url: str, durable: str | None
+) -> None:
+    async def scenario() -> None:
+        subject, journal, dead = unique("broken"), BrokenJournal(), DeadLetterBox()
+        async with bridge(nats_url) as client, peer(nats_url) as sender:
+            await sender.jetstream().add_stream(name=subject, subjects=[subject])
+            source = NatsIntakeSettings(subject=subject, durable=durable)
+            intake = (StreamIntake if durable else SubjectIntake)(client, journal, source, dead_letters=dead)
+            task = asyncio.create_task(intake.run())
+            await intake.ready.wait()
+            await client.live.flush()
+            await sender.publish(subject, b"x")
+            with pytest.raises(RuntimeError, match="a mistake"):
                 await asyncio.wait_for(task, 60)
 
     asyncio.run(scenario())

@@ -1,7 +1,8 @@
 """Messages pass between Isthmus and the real Go and Java codecs, both ways, with nothing lost.
 
-A Go program (the ugorji codec) and a Java program (Jackson with msgpack) are built and asked to write and to
-read messages that are described to them in JSON. On a machine without either toolchain its tests are skipped.
+Go programs (the ugorji codec, and our helper) and Java programs (Jackson with msgpack, and our helper) are
+built and asked to write and to read messages that are described to them in JSON. On a machine without either
+toolchain its tests are skipped.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -24,6 +26,7 @@ from isthmus.embedded import jars
 from isthmus.errors import HardFailure
 
 HERE = Path(__file__).parent
+HELPERS = HERE.parents[2] / "helpers"
 CLASSPATH_VARIABLE = "ISTHMUS_MSGPACK_CLASSPATH"
 JARS_CONF = "msgpack"
 HANGS_S = 3600
@@ -127,20 +130,32 @@ def run_program(command: list[str]) -> Peer:
     return exchange
 
 
-@pytest.fixture(scope="module")
-def go(tmp_path_factory: pytest.TempPathFactory) -> Peer:
-    """The Go program, built now; Go keeps the codec in its own cache."""
+def go_program(folder: Path, package: str) -> Peer:
+    """One of the Go programs, built now; Go keeps the codec in its own cache."""
     if shutil.which("go") is None:
         pytest.skip("there is no Go toolchain (go) on this machine")
-    program = tmp_path_factory.mktemp("go") / "interop"
-    build = ["go", "build", "-buildvcs=false", "-o", str(program), "./interop"]
-    built = subprocess.run(
-        build, cwd=HERE / "go", capture_output=True, text=True, timeout=HANGS_S, check=False
-    )
-    if built.returncode and "dial tcp" in built.stderr:
-        pytest.skip("Go's module proxy cannot be reached")
-    assert built.returncode == 0, built.stderr
+    program = folder / package
+    go_run("build", "-buildvcs=false", "-o", str(program), f"./{package}", folder=HERE / "go")
     return run_program([str(program)])
+
+
+def go_run(*arguments: str, folder: Path) -> None:
+    done = subprocess.run(
+        ["go", *arguments], cwd=folder, capture_output=True, text=True, timeout=HANGS_S, check=False
+    )
+    if done.returncode and "dial tcp" in done.stderr:
+        pytest.skip("Go's module proxy cannot be reached")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def go(tmp_path_factory: pytest.TempPathFactory) -> Peer:
+    return go_program(tmp_path_factory.mktemp("go"), "interop")
+
+
+@pytest.fixture(scope="module")
+def go_helper(tmp_path_factory: pytest.TempPathFactory) -> Peer:
+    return go_program(tmp_path_factory.mktemp("go"), "helper")
 
 
 @pytest.fixture(scope="module")
@@ -157,18 +172,29 @@ def java_classpath() -> str:
 
 
 @pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory, java_classpath: str) -> Peer:
-    """The Java program, compiled now."""
+def java_programs(tmp_path_factory: pytest.TempPathFactory, java_classpath: str) -> Callable[[str], Peer]:
+    """The Java programs, compiled now together with the helper."""
     if shutil.which("javac") is None:
         pytest.skip("there is no Java compiler (javac) on this machine")
     classes = tmp_path_factory.mktemp("java")
-    source = HERE / "java" / "Interop.java"
-    compile_command = ["javac", "-encoding", "UTF-8", "-cp", java_classpath, "-d", str(classes), str(source)]
-    compiled = subprocess.run(compile_command, capture_output=True, text=True, timeout=HANGS_S, check=False)
-    assert compiled.returncode == 0, compiled.stderr
-    return run_program(
-        ["java", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join([str(classes), java_classpath]), "Interop"]
+    sources = [*(HERE / "java").glob("*.java"), *(HELPERS / "java" / "src" / "main").rglob("*.java")]
+    compile_command = ["javac", "-encoding", "UTF-8", "-cp", java_classpath, "-d", str(classes)]
+    compiled = subprocess.run(
+        [*compile_command, *map(str, sources)], capture_output=True, text=True, timeout=HANGS_S, check=False
     )
+    assert compiled.returncode == 0, compiled.stderr
+    classpath = os.pathsep.join([str(classes), java_classpath])
+    return lambda name: run_program(["java", "-XX:TieredStopAtLevel=1", "-cp", classpath, name])
+
+
+@pytest.fixture(scope="module")
+def java(java_programs: Callable[[str], Peer]) -> Peer:
+    return java_programs("Interop")
+
+
+@pytest.fixture(scope="module")
+def java_helper(java_programs: Callable[[str], Peer]) -> Peer:
+    return java_programs("Helper")
 
 
 def sample(dialect: str) -> dict[str, BridgeMessage]:
@@ -216,3 +242,52 @@ def test_java_reads_what_isthmus_writes(java: Peer) -> None:
 @pytest.mark.parametrize("dialect", JAVA_WRITERS)
 def test_isthmus_reads_what_java_writes(java: Peer, dialect: str) -> None:
     check_writing(java, dialect)
+
+
+def test_the_go_helper_reads_and_writes_what_isthmus_does(go_helper: Peer) -> None:
+    check_reading(go_helper, "helper")
+    check_writing(go_helper, "helper")
+
+
+def test_the_java_helper_reads_and_writes_what_isthmus_does(java_helper: Peer) -> None:
+    check_reading(java_helper, "helper")
+    check_writing(java_helper, "helper")
+
+
+@pytest.mark.parametrize("writer", ["go", "go_helper", "java", "java_helper"])
+@pytest.mark.parametrize("reader", ["go_helper", "java_helper"])
+def test_a_helper_reads_what_every_other_writes(
+    request: pytest.FixtureRequest, writer: str, reader: str
+) -> None:
+    sent = sample("other")
+    write, read = request.getfixturevalue(writer), request.getfixturevalue(reader)
+    written = write([{"dialect": "helper", "message": described(each)} for each in sent.values()])
+    found = read([{"dialect": "helper", "data": each["data"]} for each in written])
+    for (name, message), reply in zip(sent.items(), found, strict=True):
+        assert reply.get("message") == described(message), (name, reply)
+
+
+def test_the_go_helper_builds_and_passes_its_tests() -> None:
+    if shutil.which("go") is None:
+        pytest.skip("there is no Go toolchain (go) on this machine")
+    go_run("build", "-buildvcs=false", "./...", folder=HELPERS / "go")
+    go_run("vet", "./...", folder=HELPERS / "go")
+    go_run("test", "-buildvcs=false", "./...", folder=HELPERS / "go")
+
+
+def test_the_java_helper_builds_with_maven_and_passes_its_tests(tmp_path: Path) -> None:
+    if shutil.which("mvn") is None:
+        pytest.skip("there is no Maven (mvn) on this machine")
+    folder = Path(shutil.copytree(HELPERS / "java", tmp_path / "java"))  # it builds into the folder
+    done = subprocess.run(
+        ["mvn", "-q", "-B", "package"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=HANGS_S,
+        check=False,
+    )
+    if done.returncode and re.search("Could not transfer|offline mode", done.stdout):
+        pytest.skip("Maven's repository cannot be reached")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list((folder / "target").glob("mqbridge-*.jar"))

@@ -137,9 +137,9 @@ class RawWire:
         self.answers: list[Composite] = []
         self.lost = False
 
-    def open(self) -> Self:
+    def open(self, *, incoming_window: int = 1000) -> Self:
         """Open a connection and begin a session on channel 0, without waiting for the answers."""
-        begin = Begin(next_outgoing_id=0, incoming_window=1000, outgoing_window=1000)
+        begin = Begin(next_outgoing_id=0, incoming_window=incoming_window, outgoing_window=1000)
         self._socket.sendall(AMQP_HEADER)
         self.send(Open("raw"), begin)
         self.until(Begin)
@@ -150,8 +150,10 @@ class RawWire:
 
     def transfer(self, data: bytes, id: int = 0) -> None:
         """Send a message on handle 0."""
-        body = Transfer(handle=UInt(0), delivery_id=UInt(id), delivery_tag=id.to_bytes(4))
-        self._socket.sendall(wrap(0, encode_value(body.described()) + data))
+        self.frame(Transfer(handle=UInt(0), delivery_id=UInt(id), delivery_tag=id.to_bytes(4)), data)
+
+    def frame(self, body: Composite, payload: bytes = b"", channel: int = 0) -> None:
+        self._socket.sendall(wrap(channel, encode_value(body.described()) + payload))
 
     def pump(self) -> None:
         self._socket.settimeout(0.05)

@@ -210,7 +210,7 @@ def test_a_pair_of_connectors_maps_replies_both_ways(
         return  # a circle
     replies = pair(subject, asked, answered, answers)
     # A NATS request that wants its answer on a subject: an MQ application answers to the queue that feeds it.
-    assert replies.reply_queue(answers, msg_id=b"m") == QueueTarget(answered, "QM1")
+    assert replies.reply_queue(answers, msg_id=b"m", form="bridge") == QueueTarget(answered, "QM1")
     # An MQ request that wants its answer on a queue: a NATS application answers to the subject that feeds it.
     assert replies.subject(f"{asked}@QM1") == subject
     assert replies.subject(asked, "QM1") == subject
@@ -236,14 +236,14 @@ def test_a_reply_subject_is_its_own() -> None:
 
 def test_a_channel_has_its_reply_queue_too() -> None:
     replies = replies_of([connector("Queue2Stan", queue="Q", channel="chan")])
-    assert replies.reply_queue("chan", msg_id=b"m") == QueueTarget("Q", "QM1")
+    assert replies.reply_queue("chan", msg_id=b"m", form="bridge") == QueueTarget("Q", "QM1")
 
 
 def test_an_inbox_is_answered_through_the_queue_that_the_bridge_keeps() -> None:
     replies = pair("ask", "REQ", "REP", "answers")
-    queue = replies.reply_queue("_INBOX.abc.1", msg_id=b"id-1\0\0")
+    queue = replies.reply_queue("_INBOX.abc.1", msg_id=b"id-1\0\0", form="body")
     assert queue == QueueTarget("ISTHMUS.REPLY", "QM1")
-    assert replies.requester("ISTHMUS.REPLY", b"id-1") == "_INBOX.abc.1"
+    assert replies.requester("ISTHMUS.REPLY", b"id-1") == ("_INBOX.abc.1", "body")
     assert replies.requester("ISTHMUS.REPLY", b"id-2") is None
     assert replies.requester("REP", b"id-1") is None
     made = plan({"in": connector("NATS2Queue", queue="Q", subject="s")}, reply_queue="ISTHMUS.REPLY")
@@ -255,7 +255,7 @@ def test_an_inbox_is_answered_through_the_queue_that_the_bridge_keeps() -> None:
 
 def test_without_a_reply_queue_an_inbox_has_no_answer() -> None:
     replies = replies_of([connector("NATS2Queue", queue="Q", subject="s")])
-    assert replies.reply_queue("_INBOX.a", msg_id=b"m") is None
+    assert replies.reply_queue("_INBOX.a", msg_id=b"m", form="bridge") is None
 
 
 def test_n_connectors_are_n_intakes_and_n_routes() -> None:
@@ -269,13 +269,6 @@ def test_the_queue_manager_is_that_of_the_connector() -> None:
     assert (manager.queue_manager, manager.channel, manager.address) == ("QM1", "DEV.APP", "localhost(1414)")
     assert (manager.user, manager.password) == ("app", "pw")
     assert "pw'" not in repr(settings)
-
-
-def test_answers_to_inboxes_have_the_form_of_the_requests() -> None:
-    made = plan(
-        {"c": connector("NATS2Queue", queue="Q", subject="s", excludeheaders="true")}, reply_queue="R"
-    )
-    assert made.routes[-1].form == "body"
 
 
 def test_what_a_connector_does_not_say_of_mq_is_as_mq_says() -> None:

@@ -31,7 +31,7 @@ class FakeWriter:
         self.added.append((record, session))
         asyncio.get_running_loop().call_soon(on_done, self.refuses)
 
-    def add_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+    def add_together(self, records: Sequence[Record], size: int, session: str, on_done: OnDone) -> None:
         self.together.append((list(records), session))
         asyncio.get_running_loop().call_soon(on_done, self.refuses)
 
@@ -95,7 +95,7 @@ def test_records_that_are_put_together_go_on_together() -> None:
 
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         told: list[IsthmusError | None] = []
-        journal.put_together([record, record], "s", told.append)
+        journal.put_together([record, record], 2, "s", told.append)
         await asyncio.sleep(0)
         assert told == [None]
         assert writer.together == [([record, record], "s")]
@@ -107,7 +107,7 @@ def test_records_that_are_put_together_go_on_together() -> None:
 def test_a_tagged_journal_adds_its_header_to_records_that_are_put_together() -> None:
     async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
         tagged = TaggedJournal(journal, "Connector", "eu")
-        tagged.put_together([layout.encode(entry())] * 2, "s", lambda _: None)
+        tagged.put_together([layout.encode(entry())] * 2, 2, "s", lambda _: None)
         [(records, session)] = writer.together
         assert session == "s"
         headers = [layout.decode(record).message.headers for record in records]

@@ -19,6 +19,7 @@ from uuid import UUID
 from isthmus.codecs.amqp.constructors import TYPES, type_name
 from isthmus.codecs.amqp.values import (
     MAX_DEPTH,
+    MAX_NUMERIC_KEYS,
     Array,
     Byte,
     Char,
@@ -72,9 +73,10 @@ _double = struct.Struct(">d").unpack_from
 _signed_64 = struct.Struct(">q").unpack_from
 _unsigned_64 = struct.Struct(">Q").unpack_from
 
-_KEYS: Final = (str, int, float, bytes, type(None))
-"""What a ``dict`` takes as keys here. A sender can choose any number of uuids with the same hash, which would
-make the work quadratic; compound values have no hash at all."""
+_NUMBERS: Final = (int, float)
+_KEYS: Final = (bytes, type(None))
+"""What a ``dict`` takes as keys here beside text and a few numbers. A sender can choose any number of uuids
+with the same hash, which would make the work quadratic; compound values have no hash at all."""
 
 _SYMBOLS_KEPT: Final = 1024
 _SYMBOL_KEPT_BYTES: Final = 64
@@ -328,9 +330,15 @@ class Reader:
 
     def _map(self, count: i64) -> object:
         result: dict[object, object] = {}
+        numbers: i64 = 0
         for _ in range(count >> 1):
             key = self.value()
-            if not isinstance(key, _KEYS) or key in result:
+            if not isinstance(key, str):
+                if isinstance(key, _NUMBERS):
+                    numbers += 1
+                elif not isinstance(key, _KEYS):
+                    return self._pairs(result, key, count)
+            if numbers > MAX_NUMERIC_KEYS or key in result:
                 return self._pairs(result, key, count)
             result[key] = self.value()
         return result

@@ -29,6 +29,7 @@ from isthmus.config.model.settings import RouteSettings, Settings
 from isthmus.config.syntax.hidden import Hidden, alike, shown
 from isthmus.config.syntax.problem import Problem, Severity
 from isthmus.config.syntax.properties import Entry
+from isthmus.converters.contract import NoBody
 from isthmus.errors import ConfigError, PredicateError
 from isthmus.routing.predicate import parse
 from isthmus.routing.route import OnError, Route
@@ -137,6 +138,8 @@ def _route(name: str, route: RouteSettings, written: str, settings: Settings) ->
         predicate=route.predicate,
         topic=topic,
         key=route.key,
+        key_pattern=route.key_pattern,
+        no_body=route.no_body or (NoBody.EMPTY if destination is None else NoBody.NULL),
         convert=route.convert,
         on_error=route.on_error,
         written=alike(written, written.strip()),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from isthmus.config.judgement.broker_rules import judge_brokers
+from isthmus.config.judgement.broker_rules import DEFAULT_CONVERTER, judge_brokers
 from isthmus.config.judgement.keys import (
     CONNECTOR_FAMILY,
     ROUTE_FAMILY,
@@ -25,6 +25,8 @@ from isthmus.config.model.settings import Settings
 from isthmus.config.syntax.problem import Problem, Severity
 from isthmus.config.syntax.properties import Entry
 from isthmus.converters import converter
+from isthmus.converters.journaled import BODY_FORMS
+from isthmus.converters.registry import canonical_name
 from isthmus.errors import ConfigError, PredicateError
 from isthmus.routing.predicate import Predicate, parse
 from isthmus.routing.route import DIRECT, OnError
@@ -43,6 +45,7 @@ def judge(settings: Settings, entries: Entries) -> Iterator[Problem]:
     yield from judge_brokers(settings, entries, _predicates(entries))
     yield from _own_converters(settings, entries)
     yield from _converters(settings, entries)
+    yield from _key_patterns(entries)
     yield from _dead_letters(settings, entries)
     yield from _names(entries)
     yield from _predicates_that_never_match(entries)
@@ -97,7 +100,7 @@ def _circles(settings: Settings, entries: Entries) -> Iterator[Problem]:
 
 def _nothing_to_route(settings: Settings, entries: Entries) -> Iterator[Problem]:
     routes = route_groups(entries) or groups(entries, CONNECTOR_FAMILY) or settings.mq.reply_queue
-    if not routes and "message.convert" not in entries:
+    if not routes and "message.convert" not in entries and not settings.keeps_destinations:
         yield Problem(Severity.WARNING, "no routes: nothing will be routed")
 
 
@@ -144,7 +147,7 @@ def _edge_destinations(entries: Entries) -> dict[str, Entry]:
 
 
 def _own_converters(settings: Settings, entries: Entries) -> Iterator[Problem]:
-    for entry in _conversions(entries):
+    for entry in conversions(entries):
         name = (entry.value or "").strip()
         if ":" not in name:
             continue
@@ -158,16 +161,24 @@ def _own_converters(settings: Settings, entries: Entries) -> Iterator[Problem]:
 
 
 def _converters(settings: Settings, entries: Entries) -> Iterator[Problem]:
-    for entry in _conversions(entries):
+    for entry in conversions(entries):
         name = (entry.value or "").strip()
-        if name in ("json", "raw") and settings.routing.source_topics:
+        if canonical_name(name) in ("json", "raw") and settings.routing.source_topics:
             message = f"records of {SOURCES} have no {name} form: on this route they are soft failures"
             yield entry.problem(Severity.WARNING, message)
     if "message.convert" in entries and (taken := entries.get(f"{ROUTES}{DIRECT}.predicate")):
         yield taken.problem(Severity.ERROR, f"{DIRECT} is what the route of message.convert is called")
 
 
-def _conversions(entries: Entries) -> list[Entry]:
+def _key_patterns(entries: Entries) -> Iterator[Problem]:
+    for route, parts in groups(entries, ROUTE_FAMILY).items():
+        if "conv.key.pattern" in parts and "conv.key" not in parts:
+            message = f"needs {ROUTES}{route}.conv.key: a pattern is for a key that senders choose"
+            yield parts["conv.key.pattern"].problem(Severity.ERROR, message)
+
+
+def conversions(entries: Entries) -> list[Entry]:
+    """The entries that name a converter."""
     keys = ["message.convert", *_parts(entries, "conv.message")]
     return [entries[key] for key in keys if key in entries]
 
@@ -212,6 +223,13 @@ def _settings_without_effect(settings: Settings, entries: Entries) -> Iterator[P
     batch = entries.get("pipeline.real-time.batch")
     if batch and settings.pipeline.mode != "real-time":
         yield batch.problem(Severity.NOTE, f"no effect in pipeline.mode {settings.pipeline.mode}")
+    for parts in groups(entries, ROUTE_FAMILY).values():
+        convert = canonical_name(
+            ((parts["conv.message"].value or "") if "conv.message" in parts else DEFAULT_CONVERTER).strip()
+        )
+        if "conv.no-body" in parts and convert not in BODY_FORMS:
+            message = f"no effect with {convert}: whatever the body, the record has a value"
+            yield parts["conv.no-body"].problem(Severity.NOTE, message)
     if is_embedded(settings, entries):
         secured = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
         for entry in entries.values():

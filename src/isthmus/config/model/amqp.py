@@ -53,13 +53,21 @@ class AmqpSettings(Section):
         "whether an address without a topic gets one",
         default_text="`true` with the embedded Kafka, else `false`",
     )
-    queue_selectors: Annotated[
-        Literal["refuse", "views"], PlainValidator(values.choice("refuse", "views"))
-    ] = setting(
-        "queue-selectors",
-        "refuse",
-        "what a selector on a JMS queue does: `refuse` the receiver, "
-        "or `views`, which makes every selector a queue of its own",
+    destinations: Annotated[Literal["keep", "routed"], PlainValidator(values.choice("keep", "routed"))] = (
+        setting(
+            "destinations",
+            "keep",
+            "where a message goes that is sent to an address which has a topic: `keep` is to that topic, "
+            "for its receivers, and where its route says; `routed` is only where its route says",
+        )
+    )
+    queue_selectors: Annotated[Literal["jms", "views"], PlainValidator(values.choice("jms", "views"))] = (
+        setting(
+            "queue-selectors",
+            "jms",
+            "what a selector on a JMS queue does: `jms` gives each message to one receiver that wants it; "
+            "`views` makes every selector a queue of its own",
+        )
     )
     max_deliveries: Annotated[int, _number(1, 1000)] = setting(
         "max-deliveries",
@@ -85,6 +93,12 @@ class AmqpSettings(Section):
     max_connections: Annotated[int, _number(1, 1_000_000)] = setting(
         "max-connections", 2000, "how many clients may be connected at a time, to each worker"
     )
+    max_connections_per_address: Annotated[int, _number(1, 1_000_000)] = setting(
+        "max-connections-per-address",
+        1000,
+        "how many of them may come from one network address; where there is no room for one more, "
+        "the one that has been silent for the longest makes it",
+    )
     max_sessions: Annotated[int, _number(1, 65_536)] = setting(
         "max-sessions", 256, "how many sessions a connection may have"
     )
@@ -102,7 +116,20 @@ class AmqpSettings(Section):
     max_total_unsettled_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
         "max-total-unsettled-bytes",
         128 * 1024 * 1024,
-        "the same for all connections together, to each worker, and 4096 bytes more for each message",
+        "the same for all connections together, to each worker, and 4096 bytes more for each message; "
+        "messages that have not arrived in full may take half of it",
+    )
+    max_receiver_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
+        "max-receiver-bytes",
+        32 * 1024 * 1024,
+        "how many bytes of messages a receiver may have that it has not settled, "
+        "and 1024 bytes more for each, whatever its credit",
+    )
+    max_total_receiver_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
+        "max-total-receiver-bytes",
+        256 * 1024 * 1024,
+        "the same for all receivers together, to each worker: "
+        "beyond it a receiver gets no more than its share of it",
     )
     idle_timeout_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
         "idle-timeout", 60.0, "how long a client may be silent, heartbeats included"

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import ValidationError
 
@@ -27,12 +27,16 @@ from isthmus.errors import ConfigError
 
 TAG = "Connector"
 """The header that tells apart the messages of connectors that take from the same address."""
+ANSWER_FORM = "AnswerForm"
+"""The header of an answer to an inbox that says in which form its requester asked."""
 REPLIES = "replies"
 """What the intake and the route for answers to inboxes are called."""
 
 Form = Literal["bridge", "body", "headers"]
 """What the edge writes: the message format of the NATS-MQ bridge on NATS and what it holds on MQ, or the body
 alone, or the headers as the system has them."""
+ANSWER: Final = "answer"
+"""In place of a form: that of the request, which `ANSWER_FORM` tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,7 @@ class PlannedRoute(NamedTuple):
     predicate: str
     edge: Literal["nats", "mq"]
     destination: str
-    form: Form
+    form: Form | Literal["answer"]
     outbox: str
     """Whose outbox: ``nats``, ``mq``, or ``mq.<queue manager>`` for one that is not that of ``mq.``."""
 
@@ -128,9 +132,7 @@ def _plan(connectors: Group[ConnectorSettings], mq: MqSettings, subjects: tuple[
         manager = managers_of[next(iter(asking))] if asking else mq
         intakes.append(PlannedIntake(REPLIES, MqIntakeSettings(queue=mq.reply_queue), manager, None))
         predicate = _predicate(mq.reply_queue, None)
-        routes.append(
-            PlannedRoute(REPLIES, predicate, "nats", INBOX, _form_of_answers(asking.values()), "nats")
-        )
+        routes.append(PlannedRoute(REPLIES, predicate, "nats", INBOX, ANSWER, "nats"))
     return Plan(tuple(intakes), tuple(routes), managers)
 
 
@@ -179,19 +181,13 @@ def _reason(error: ValidationError) -> str:
 def _outbox(
     id: str, connector: ConnectorSettings, manager: MqSettings, managers: dict[str, MqSettings]
 ) -> str:
-    """Queue managers have outboxes of their own, so that one which is away holds up no other."""
+    """Queue managers have outboxes of their own, so that one which is unavailable holds up no other."""
     if connector.type.ends[1] in ("nats", "stan"):
         return "nats"
     names = ["mq", *(f"mq.{re.sub('[/%]', '_', each)}" for each in (connector.queuemanager, id) if each)]
     name = next(each for each in names if managers.get(each, manager) == manager)
     managers[name] = manager
     return name
-
-
-def _form_of_answers(askers: Collection[ConnectorSettings]) -> Form:
-    if not askers:
-        return "headers"
-    return "body" if all(each.excludeheaders for each in askers) else "bridge"
 
 
 def _predicate(address: str, tag: str | None) -> str:

@@ -21,8 +21,10 @@ from isthmus.config.model.nats import NatsIntakeSettings, NatsSettings
 from isthmus.config.model.plan import Plan, plan
 from isthmus.config.model.section import Group, Section, setting
 from isthmus.config.syntax.hidden import Hidden, Options
+from isthmus.converters.contract import NoBody
 from isthmus.routing.predicate import Predicate
-from isthmus.routing.route import OnError, Route, direct_route, temporary_routes
+from isthmus.routing.reserved import ReservedTopics
+from isthmus.routing.route import OnError, Route, destinations_route, direct_route, temporary_routes
 
 ROUTER, LEDGER = "router", "ledger"
 """The queries of a pipeline."""
@@ -172,7 +174,20 @@ class RouteSettings(Section):
         "the header that becomes the Kafka key, as `msg.header.<Name>`",
         default_text="the message id",
     )
+    key_pattern: Annotated[str, PlainValidator(values.pattern)] | None = setting(
+        "conv.key.pattern",
+        None,
+        "a regular expression that the whole key has to match, such as `[A-Za-z0-9]+`",
+    )
     convert: Converter = setting("conv.message", "jms", "the converter that makes the Kafka record")
+    no_body: Annotated[NoBody, PlainValidator(values.choice(*NoBody))] | None = setting(
+        "conv.no-body",
+        None,
+        "what a message without a body becomes with `jms` and `default`: `null`, a record without a value, "
+        "which in a compacted topic deletes what has its key; `empty`, a value of no bytes; "
+        "or `fail`, a soft failure",
+        default_text="`empty` in a topic, `null` on the way to another system",
+    )
     on_error: ErrorPolicy | None = setting(
         "on-error", None, "the route's own error policy", default_text="routing.on-error"
     )
@@ -221,8 +236,15 @@ class Settings(Section):
     @property
     def all_routes(self) -> tuple[Route, ...]:
         """The routes in their order: those of the file, to temporary queues, and the direct one."""
-        direct = [direct_route(self.message_convert)] if self.message_convert else []
-        return (*self.routes, *self.temporary_routes, *direct)
+        routes = (*self.routes, *self.temporary_routes)
+        if self.message_convert:
+            return (*routes, direct_route(self.message_convert))
+        return (*routes, destinations_route("jms")) if self.keeps_destinations else routes
+
+    @property
+    def keeps_destinations(self) -> bool:
+        """Whether what AMQP clients send to a JMS destination goes there, wherever a route takes it too."""
+        return self.listens_to_amqp and self.amqp.destinations == "keep"
 
     @property
     def temporary_routes(self) -> tuple[Route, ...]:
@@ -235,6 +257,11 @@ class Settings(Section):
     def temporary_topic(self) -> str:
         """The topic that all temporary queues share."""
         return self._named("temporary")
+
+    @property
+    def reserved_topics(self) -> ReservedTopics:
+        """The topics that need a grant by name, and that no address leads to."""
+        return ReservedTopics(self.journal.topic, self.routing.dead_letter_topic)
 
     @property
     def plan(self) -> Plan:
@@ -254,6 +281,11 @@ class Settings(Section):
     def queries(self) -> tuple[str, ...]:
         """What the pipeline runs. Only JMS clients have transactions, which is what the ledger is for."""
         return self.pipeline.queries or ((ROUTER, LEDGER) if self.listens_to_amqp else (ROUTER,))
+
+    @property
+    def own_converters(self) -> tuple[str, ...]:
+        """The classes of users' that convert: Python, which Spark's real-time mode cannot run."""
+        return tuple(dict.fromkeys(each.convert for each in self.all_routes if each.has_own_converter))
 
     @property
     def uses_json(self) -> bool:

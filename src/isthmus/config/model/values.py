@@ -10,9 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from isthmus.config.syntax.hidden import Options, alike, hide
+from isthmus.config.syntax.hidden import Hidden, Options, alike, hide
+from isthmus.converters.registry import canonical_name
 from isthmus.errors import PredicateError
 from isthmus.message import canonical_header_name
+from isthmus.routing.pattern import in_re2
 from isthmus.routing.predicate import Exists, HeaderField, Predicate, parse
 
 EMBEDDED = "embedded"
@@ -155,9 +157,11 @@ def options(value: object) -> Options:
 
 
 def converter(value: object) -> str:
-    """The name of a message converter."""
-    if isinstance(value, str) and (value in available_converters or _CLASS.fullmatch(value)):
-        return value
+    """The name of a message converter; the old names of built-in ones become ours."""
+    if isinstance(value, str):
+        name = canonical_name(value)
+        if name in available_converters or _CLASS.fullmatch(name):
+            return alike(value, name)
     raise ValueError(f"expected {', '.join(available_converters)} or package.module:Class")
 
 
@@ -172,6 +176,19 @@ def key_header(value: object) -> str:
         if isinstance(tree, Exists) and isinstance(tree.field, HeaderField) and tree.field.name:
             return alike(value, canonical_header_name(tree.field.name))
     raise ValueError('expected msg.header.<Name>, or msg.header."<Name>" for a name with odd characters')
+
+
+def pattern(value: object) -> str:
+    """A regular expression of those that `isthmus.routing.pattern` takes."""
+    if not isinstance(value, str) or not value:
+        raise ValueError("expected a regular expression")
+    try:
+        in_re2(value)
+    except ValueError as error:
+        # The reason quotes the pattern, which may be a secret.
+        reason = "" if isinstance(value, Hidden) else f": {error}"
+        raise ValueError(f"expected a regular expression that RE2 can run{reason}") from None
+    return value
 
 
 def predicate(value: object) -> Predicate:

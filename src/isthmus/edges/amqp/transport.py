@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -35,6 +35,8 @@ from isthmus.edges.amqp.protocol import (
     LinkHandler,
     Open,
     Opened,
+    PasswordCheck,
+    PasswordGiven,
     Session,
     SessionEnded,
 )
@@ -79,6 +81,9 @@ class AmqpTransport(asyncio.Protocol):
     def accept_link(self, link: Link, attach: Attach) -> LinkHandler | None:  # noqa: ARG002
         """Who handles a link that the peer attached; None refuses it."""
         return None
+
+    def on_password(self, check: PasswordCheck) -> None:
+        """A client showed a password: `on_checked` is to be told whether it is right."""
 
     def on_authenticated(self, identity: Identity) -> None:
         """SASL ended well."""
@@ -129,6 +134,10 @@ class AmqpTransport(asyncio.Protocol):
         else:
             self._socket.pause_reading()
 
+    def on_checked(self, fits: bool) -> None:
+        """Go on with what the client sends: its password is the right one, or not."""
+        self._handle(self.engine.password_checked(fits))
+
     def close_with(self, error: Error | None) -> None:
         """Send close, and cut the connection if the peer does not answer in time."""
         self.closing = True
@@ -164,23 +173,7 @@ class AmqpTransport(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """The peer has sent something."""
-        try:
-            for event in self.engine.receive_data(data, self._loop.time()):
-                if type(event) is Delivery:
-                    handler = event.link.handler
-                    if handler is not None:
-                        handler.on_delivery(event)
-                    else:
-                        event.settle(RELEASED)
-                elif type(event) is Disposed:
-                    handler = event.deliveries[0].link.handler
-                    if handler is not None:
-                        handler.on_disposition(event.deliveries, event.state, event.settled)
-                else:
-                    self._on_event(event)
-        except Exception as error:
-            self.fail(error)
-        self.flush()
+        self._handle(self.engine.receive_data(data, self._loop.time()))
 
     def pause_writing(self) -> None:
         """The peer reads too slowly."""
@@ -202,8 +195,29 @@ class AmqpTransport(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self.end_links()
+        self.engine.abandon()
 
     # Inside
+
+    def _handle(self, events: Sequence[Event]) -> None:
+        """Tell the handlers what happened, and send what they answer."""
+        try:
+            for event in events:
+                if type(event) is Delivery:
+                    handler = event.link.handler
+                    if handler is not None:
+                        handler.on_delivery(event)
+                    else:
+                        event.settle(RELEASED)
+                elif type(event) is Disposed:
+                    handler = event.deliveries[0].link.handler
+                    if handler is not None:
+                        handler.on_disposition(event.deliveries, event.state, event.settled)
+                else:
+                    self._on_event(event)
+        except Exception as error:
+            self.fail(error)
+        self.flush()
 
     def _links(self) -> list[Link]:
         return [link for session in self.engine.sessions.values() for link in session.links.values()]
@@ -230,6 +244,8 @@ class AmqpTransport(asyncio.Protocol):
                     link.detach(closed=closed)
             case SessionEnded(session, error, local):
                 self.on_session_ended(session, error, local=local)
+            case PasswordGiven(check):
+                self.on_password(check)
             case Authenticated(identity):
                 self.on_authenticated(identity)
             case Opened(open):

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from isthmus.codecs.bridge_message import BridgeMessage, Property, PropertyType
+from isthmus.config.model.plan import Form as FormName
 from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.mq.bridge import from_bridge
 from isthmus.edges.mq.client import MqClient
@@ -35,7 +36,7 @@ from isthmus.edges.mq.reasons import OVERSIZE, PERSISTENT_NOT_ALLOWED, Outcome, 
 from isthmus.edges.mq.replies import ReplyMap
 from isthmus.edges.mq.translate import from_headers
 from isthmus.edges.reconnect import LONGEST_WAIT_S
-from isthmus.errors import MqError, OversizeFailure, RefusedFailure, SoftFailure
+from isthmus.errors import DecodeError, MqError, OversizeFailure, RefusedFailure, SoftFailure
 from isthmus.journal import layout
 
 UNIT_MESSAGES: Final = 500
@@ -45,6 +46,7 @@ UNIT_MESSAGES: Final = 500
 class Outgoing(NamedTuple):
     """What a form makes of a record: a message, and where its answers may go, the best first."""
 
+    form: FormName
     message: MqMessage
     reply_to: tuple[str, ...] = ()
 
@@ -57,19 +59,26 @@ def headers_form(outbound: OutboundMessage) -> Outgoing:
     headers = layout.decode_headers(outbound.record.headers)
     message = from_headers(headers, outbound.record.value, now_ms=time.time_ns() // 1_000_000)
     marked = {**message.properties, STABLE_ID: Property(PropertyType.STRING, outbound.id)}
-    return Outgoing(replace(message, properties=marked), _reply_to(outbound))
+    return Outgoing("headers", replace(message, properties=marked), _reply_to(outbound))
 
 
 def bridge_form(outbound: OutboundMessage) -> Outgoing:
     """The bridge message that the record's value is, as NATS clients send it; `DecodeError` if it is none."""
-    bridge = BridgeMessage.decode(outbound.record.value or b"")
+    try:
+        bridge = BridgeMessage.decode(outbound.record.value or b"")
+    except DecodeError as error:
+        raise DecodeError(
+            f"not in the message format of the NATS-MQ bridge: {error}. "
+            "A connector with excludeheaders=true takes any payload",
+            error.position,
+        ) from None
     channel = bridge.header.reply_to_channel
-    return Outgoing(from_bridge(bridge), _reply_to(outbound) + ((channel,) if channel else ()))
+    return Outgoing("bridge", from_bridge(bridge), _reply_to(outbound) + ((channel,) if channel else ()))
 
 
 def body_form(outbound: OutboundMessage) -> Outgoing:
     """The record's value as the body, and nothing else: what ``excludeheaders`` asks for."""
-    return Outgoing(MqMessage(body=outbound.record.value or b""), _reply_to(outbound))
+    return Outgoing("body", MqMessage(body=outbound.record.value or b""), _reply_to(outbound))
 
 
 def msg_id(stable_id: str) -> bytes:
@@ -108,13 +117,15 @@ class MqDelivery:
 
     def _prepare(self, outbound: OutboundMessage) -> tuple[Target, MqMessage] | SoftFailure:
         try:
-            message, reply_to = self._forms.get(outbound.destination, headers_form)(outbound)
+            form, message, reply_to = self._forms.get(outbound.destination, headers_form)(outbound)
         except SoftFailure as failure:
             return failure
         descriptor = message.descriptor
         descriptor = replace(descriptor, MsgId=descriptor.MsgId or msg_id(outbound.id))
         for wanted in reply_to:
-            target = self._replies and self._replies.reply_queue(wanted, msg_id=descriptor.MsgId)
+            if self._replies is None:
+                break
+            target = self._replies.reply_queue(wanted, msg_id=descriptor.MsgId, form=form)
             if target:
                 descriptor = replace(
                     descriptor,

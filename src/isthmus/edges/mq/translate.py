@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from isthmus.codecs.bridge_message import Property, PropertyType
+from isthmus.config.model.plan import ANSWER_FORM
 from isthmus.edges.mq.descriptor import (
     DEFAULTS,
     FIELD_BYTES,
@@ -29,6 +30,7 @@ from isthmus.edges.mq.descriptor import (
 )
 from isthmus.edges.mq.names import FIELD_PREFIX, header_of_property, property_of_header
 from isthmus.edges.mq.port import QueueTarget
+from isthmus.edges.mq.replies import Requester
 from isthmus.errors import EncodeError
 from isthmus.message import (
     NON_PERSISTENT,
@@ -89,11 +91,11 @@ _LEFT_BEHIND: Final = frozenset({"Destination", "Redelivered", "JMSXDeliveryCoun
 
 
 def to_message(
-    mq: MqMessage, *, address: str, session: str, received_ms: int, requester: str | None = None
+    mq: MqMessage, *, address: str, session: str, received_ms: int, requester: Requester | None = None
 ) -> Message:
     """The message that came from this queue or topic string. Expiry counts from ``received_ms``.
 
-    ``requester`` is where an answer goes: it becomes the destination, in place of the address.
+    ``requester`` is where an answer goes: its inbox becomes the destination, in place of the address.
     """
     descriptor = mq.descriptor
     headers = _standard_headers(descriptor, received_ms)
@@ -110,7 +112,8 @@ def to_message(
             continue  # somebody has set another one since
         headers[header_name] = Header.of(property.value, HEADER_TYPES[property.type])
     if requester is not None:
-        headers["Destination"] = Header(requester)
+        headers["Destination"] = Header(requester.inbox)
+        headers[ANSWER_FORM] = Header(requester.form)
     return Message(
         id=headers["MessageId"].text,
         address=address,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import nats.errors
 from nats.aio.client import Client
@@ -26,7 +26,7 @@ from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.nats.client import NatsClient
 from isthmus.edges.nats.publishing import NO_STREAM, Batch, Lines, Refusal, StreamPublisher
 from isthmus.edges.nats.streams import ensure_stream
-from isthmus.edges.nats.translate import Outgoing, ToNats, to_nats
+from isthmus.edges.nats.translate import Outgoing, Replies, ToNats, own_subject, to_nats
 from isthmus.errors import ConversionFailure, OversizeFailure, SoftFailure, Unreachable
 from isthmus.journal import layout
 
@@ -35,9 +35,6 @@ NO_STREAM_S = 30.0
 """For how long a subject may have no stream before its messages are given up: servers restart."""
 
 _TOO_LARGE = 10054  # JetStream's error code: the message exceeds what the stream takes
-
-Replies = Callable[[str], str | None]
-"""From a ``ReplyTo`` to the subject that answers to it go to, if there is one."""
 
 
 class NatsDelivery:
@@ -49,7 +46,7 @@ class NatsDelivery:
         *,
         publish: str = "core",
         forms: Mapping[str, ToNats] | None = None,
-        replies: Replies | None = None,
+        replies: Replies = own_subject,
         create_streams: bool = False,
         no_stream_s: float = NO_STREAM_S,
     ) -> None:
@@ -114,12 +111,8 @@ class NatsDelivery:
         return destination, self._to_jetstream
 
     def _outgoing(self, outbound: OutboundMessage, subject: str) -> Outgoing:
-        outgoing = self._forms.get(outbound.destination, to_nats)(outbound.id, subject, outbound.record)
-        if not outgoing.reply or self._replies is None:
-            return outgoing
-        if subject_for_answers := self._replies(outgoing.reply):
-            return outgoing._replace(reply=subject_for_answers)
-        return outgoing._replace(reply="", headers=[*outgoing.headers, ("ReplyTo", outgoing.reply)])
+        form = self._forms.get(outbound.destination, to_nats)
+        return form(outbound.id, subject, outbound.record, self._replies)
 
     async def _publish_to_streams(
         self, client: Client, messages: Sequence[Outgoing], breaks: int

@@ -7,6 +7,9 @@ is published while the bridge does not run is not for the bridge.
 it, so it is redelivered after a crash on either side. For as long as it waits for the journal the server is
 told that it is in progress, and does not redeliver it. One that was delivered more often than the redelivery
 limit is dead-lettered, as is one that cannot be read; both are terminated.
+
+Whatever else goes wrong while a message is taken ends the intake: nothing waits for ever, and nothing is lost
+in silence.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import logging
 import math
 import time
 import uuid
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import nats.errors
@@ -31,8 +35,9 @@ from isthmus.edges.nats.streams import ACK_WAIT_S, ensure_consumer
 from isthmus.edges.nats.translate import Arrived, FromNats, from_nats
 from isthmus.edges.reconnect import Backoff
 from isthmus.edges.running import end_if_cancelled
-from isthmus.errors import HardFailure, RedeliveryFailure, SoftFailure, Unreachable
+from isthmus.errors import ConversionFailure, HardFailure, RedeliveryFailure, SoftFailure, Unreachable
 from isthmus.journal.layout import Entry, Op
+from isthmus.message import Message
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +54,33 @@ _BUFFER_BYTES = 256 * 2**20
 
 def _arrived(message: Msg, reply: str = "") -> Arrived:
     return Arrived(message.subject, message.data, message.headers, reply)
+
+
+def _reading(read: FromNats) -> FromNats:
+    """A mistake of the bridge's own shall cost no more than the one message on which it shows."""
+
+    def read_or_refuse(arrived: Arrived, own_id: str) -> Message:
+        try:
+            return read(arrived, own_id)
+        except SoftFailure:
+            raise
+        except Exception as error:
+            log.exception("NATS %s: the bridge fails on a message: please report this", arrived.subject)
+            raise ConversionFailure(f"the bridge fails on it: {type(error).__name__}: {error}") from error
+
+    return read_or_refuse
+
+
+def _heeded(in_flight: InFlight, take: Callable[[Msg], Awaitable[None]]) -> Callable[[Msg], Awaitable[None]]:
+    """The callback for nats-py, which keeps to itself what a callback raises."""
+
+    async def on_message(message: Msg) -> None:
+        try:
+            await take(message)
+        except Exception as error:
+            in_flight.fail(error)
+
+    return on_message
 
 
 class SubjectIntake:
@@ -71,7 +103,7 @@ class SubjectIntake:
         self._journal = journal
         self._source = source
         self._dead_letters = dead_letters
-        self._read = read
+        self._read = _reading(read)
         self._limit = in_flight
         self._finish_s = finish_s
 
@@ -92,7 +124,7 @@ class SubjectIntake:
         subscription = await client.subscribe(
             self._source.subject,
             queue=self._source.queue or "",
-            cb=on_message,
+            cb=_heeded(in_flight, on_message),
             pending_bytes_limit=_BUFFER_BYTES,
         )
         self.ready.set()
@@ -147,7 +179,7 @@ class StreamIntake:
         self._journal = journal
         self._source = source
         self._dead_letters = dead_letters
-        self._read = read
+        self._read = _reading(read)
         self._create_stream = create_stream
         self._ack_wait_s = ack_wait_s
         self._limit = in_flight
@@ -220,7 +252,7 @@ class StreamIntake:
                     if subscription is None:
                         inbox = client.new_inbox()
                         subscription = await client.subscribe(
-                            inbox, cb=on_message, pending_bytes_limit=_BUFFER_BYTES
+                            inbox, cb=_heeded(in_flight, on_message), pending_bytes_limit=_BUFFER_BYTES
                         )
                         self.ready.set()
                     self._wake.clear()

@@ -94,33 +94,33 @@ def from_nats(arrived: Arrived, own_id: str) -> Message:
     )
 
 
-def to_nats(stable_id: str, subject: str, record: Record) -> Outgoing:
+Replies = Callable[[str], str | None]
+"""From a ``ReplyTo`` to the subject that answers to it go to, if there is one."""
+FromNats = Callable[[Arrived, str], Message]
+ToNats = Callable[[str, str, Record, Replies], Outgoing]
+
+
+def own_subject(reply_to: str) -> str | None:
+    """The subject that a ``ReplyTo`` is, where there is no map of replies."""
+    return reply_to
+
+
+def to_nats(stable_id: str, subject: str, record: Record, replies: Replies = own_subject) -> Outgoing:
     """What is published for a record: its value, its headers, and the id to drop duplicates by.
 
-    Raises `ConversionFailure` for a subject that nothing can be published to.
+    A ``ReplyTo`` for which there is no subject stays a header. Raises `ConversionFailure` for a subject that
+    nothing can be published to.
     """
-    if not _SUBJECT.fullmatch(subject):
-        raise ConversionFailure(f"not a subject that can be published to: {subject[:100]!r}")
     headers = layout.decode_headers(record.headers)
-    reply = headers.get("ReplyTo")
-    if reply is not None and reply.type is HeaderType.STRING and _SUBJECT.fullmatch(reply.text):
+    if reply := _reply_subject(headers, replies):
         del headers["ReplyTo"]
-        return Outgoing(subject, record.value or b"", _lines(stable_id, headers), reply.text)
-    return Outgoing(subject, record.value or b"", _lines(stable_id, headers))
+    return _outgoing(subject, record.value, _lines(stable_id, headers), reply)
 
 
-def body_only(stable_id: str, subject: str, record: Record) -> Outgoing:
-    """What is published for a record whose headers stay behind: the id alone goes with its value."""
-    return to_nats(stable_id, subject, Record(record.key, record.value, ()))
-
-
-def payload_only(arrived: Arrived, own_id: str) -> Message:
-    """The message that arrived, without its headers and its reply subject."""
-    return from_nats(Arrived(arrived.subject, arrived.payload), own_id)
-
-
-FromNats = Callable[[Arrived, str], Message]
-ToNats = Callable[[str, str, Record], Outgoing]
+def body_only(stable_id: str, subject: str, record: Record, replies: Replies = own_subject) -> Outgoing:
+    """What is published for a record whose headers stay behind: value, id, and where an answer goes."""
+    reply = _reply_subject(layout.decode_headers(record.headers), replies)
+    return _outgoing(subject, record.value, [(MESSAGE_ID, stable_id)], reply)
 
 
 def nats_mq_form(
@@ -143,12 +143,26 @@ def nats_mq_form(
             session=_session(arrived.subject),
         )
 
-    def write(stable_id: str, subject: str, record: Record) -> Outgoing:
+    def write(stable_id: str, subject: str, record: Record, replies: Replies = own_subject) -> Outgoing:
         message = layout.adopt(subject, record)
-        carrier = to_nats(stable_id, subject, record)
-        return carrier._replace(payload=encode(message), headers=[(MESSAGE_ID, stable_id)])
+        reply = _reply_subject(message.headers, replies)
+        return _outgoing(subject, encode(message), [(MESSAGE_ID, stable_id)], reply)
 
     return read, write
+
+
+def _reply_subject(headers: Mapping[str, Header], replies: Replies) -> str:
+    reply = headers.get("ReplyTo")
+    if reply is None or reply.type is not HeaderType.STRING:
+        return ""
+    subject = replies(reply.text)
+    return subject if subject and _SUBJECT.fullmatch(subject) else ""
+
+
+def _outgoing(subject: str, payload: bytes | None, headers: HeaderLines, reply: str) -> Outgoing:
+    if not _SUBJECT.fullmatch(subject):
+        raise ConversionFailure(f"not a subject that can be published to: {subject[:100]!r}")
+    return Outgoing(subject, payload or b"", headers, reply)
 
 
 def _session(subject: str) -> str:

@@ -447,3 +447,21 @@ def test_a_transaction_may_span_sessions(server: RunningServer, wire: Wire, spil
     assert wire.discharge(coordinator, id) == Accepted()
     assert len({entry.message.session for entry in server.memory.entries}) == 1
     assert len(server.memory.writes) == (3 if spilled else 1)
+
+
+def test_the_coordinator_takes_small_messages_only(wire: Wire) -> None:
+    coordinator = wire.coordinator()
+    coordinator.send(b"word", AmqpMessage(body=AmqpValue("x" * 2000)).encode())
+    error = wire.until(LinkDetached).error
+    assert error is not None
+    assert error.condition == "amqp:link:message-size-exceeded"
+
+
+def test_a_connection_has_a_limited_number_of_transactions_open(wire: Wire) -> None:
+    coordinator = wire.coordinator()
+    last: object = None
+    for _ in range(1001):
+        last = wire.say(coordinator, Declare())
+    assert isinstance(last, Rejected)
+    assert last.error is not None
+    assert last.error.condition == "amqp:resource-limit-exceeded"

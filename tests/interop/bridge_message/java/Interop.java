@@ -79,27 +79,37 @@ public class Interop {
     static final ObjectMapper SPARSE =
             new ObjectMapper(new MessagePackFactory()).setSerializationInclusion(JsonInclude.Include.NON_DEFAULT);
 
+    /** What a program does with a request. */
+    interface Answer {
+        ObjectNode to(JsonNode request) throws Exception;
+    }
+
     public static void main(String[] arguments) throws Exception {
+        converse(Interop::answer);
+    }
+
+    static void converse(Answer answer) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream output = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-            output.println(JSON.writeValueAsString(answer(JSON.readTree(line))));
+            ObjectNode reply;
+            try {
+                reply = answer.to(JSON.readTree(line));
+            } catch (Exception error) {
+                reply = JSON.createObjectNode().put("error", error.toString());
+            }
+            output.println(JSON.writeValueAsString(reply));
         }
         output.flush();
     }
 
-    static ObjectNode answer(JsonNode request) {
+    static ObjectNode answer(JsonNode request) throws Exception {
         ObjectNode reply = JSON.createObjectNode();
-        try {
-            if (request.has("message")) {
-                reply.put("data", hex(encode(request.get("message"), request.get("dialect").asText())));
-            } else {
-                reply.set("message", describe(PLAIN.readValue(octets(request.get("data").asText()), Message.class)));
-            }
-        } catch (Exception error) {
-            reply.put("error", error.toString());
+        if (request.has("message")) {
+            return reply.put("data", hex(encode(request.get("message"), request.get("dialect").asText())));
         }
-        return reply;
+        Message message = PLAIN.readValue(octets(request.get("data").asText()), Message.class);
+        return reply.set("message", describe(message));
     }
 
     static byte[] encode(JsonNode described, String dialect) throws Exception {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +215,24 @@ def test_the_ledger_runs_where_there_are_transactions_or_where_it_is_asked_for(
 def test_a_query_that_there_is_not_is_refused(queries: str) -> None:
     with pytest.raises(ValueError, match="expected one or more of router, ledger"):
         PipelineSettings(queries=queries)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("JsonMessageConverter", "json"),
+        ("io.strimzi.kafka.bridge.amqp.converter.AmqpRawMessageConverter", "raw"),
+        ("default", "default"),
+    ],
+)
+def test_a_converter_goes_by_our_name_and_by_those_of_old(loaded, written, name):
+    assert loaded(f"message.convert={written}").message_convert == name
+
+
+def test_a_class_beside_the_file_is_found(loaded, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", "")
+    source = "class Mine:\n    to_kafka_record = to_amqp_message = lambda *_: None\n"
+    (tmp_path / "mine_beside_the_file.py").write_text(source)
+    settings = loaded("message.convert=mine_beside_the_file:Mine")
+    assert settings.own_converters == ("mine_beside_the_file:Mine",)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from isthmus.edges.mq.descriptor import FIELD_BYTES, FIELDS, Mqmd, MqMessage, Property, PropertyType
 from isthmus.edges.mq.names import PREFIX, property_name
+from isthmus.edges.mq.replies import Requester
 from isthmus.edges.mq.translate import IN_STANDARD_HEADERS, from_headers, to_message
 from isthmus.errors import EncodeError
 from isthmus.journal import layout
@@ -247,7 +248,7 @@ def test_an_id_of_mq_s_own_form_is_its_bytes(text: str) -> None:
 
 
 def test_an_answer_goes_to_the_one_who_asked() -> None:
-    made = message(MqMessage(descriptor=FULL), requester="_INBOX.me")
+    made = message(MqMessage(descriptor=FULL), requester=Requester("_INBOX.me", "body"))
     assert made.headers["Destination"] == Header("_INBOX.me")
     assert made.address == "Q"
 

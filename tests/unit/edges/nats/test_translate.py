@@ -11,10 +11,10 @@ from isthmus.edges.nats.translate import (
     TYPES,
     Arrived,
     HeaderLines,
+    ToNats,
     body_only,
     from_nats,
     nats_mq_form,
-    payload_only,
     to_nats,
 )
 from isthmus.errors import ConversionFailure
@@ -115,9 +115,18 @@ def test_a_tombstone_is_an_empty_message() -> None:
 def test_without_headers_only_the_body_travels() -> None:
     outgoing = body_only("id", "s", record({"a": Header("1"), "ReplyTo": Header("r")}))
     assert outgoing.headers == [("Nats-Msg-Id", "id")]
-    assert outgoing.reply == ""
-    message = payload_only(Arrived("s", b"x", {"a": "1"}, "r"), "own")
-    assert message.headers == {}
+
+
+@pytest.mark.parametrize("form", [to_nats, body_only])
+def test_in_every_form_an_answer_goes_where_the_map_of_replies_says(form: ToNats) -> None:
+    request = record({"ReplyTo": Header("RQ@QM")})
+    assert form("id", "s", request, {"RQ@QM": "answers"}.get).reply == "answers"
+    assert form("id", "s", request, {}.get).reply == ""
+
+
+def test_without_headers_a_reply_queue_that_has_no_subject_stays_behind() -> None:
+    outgoing = body_only("id", "s", record({"ReplyTo": Header("RQ@QM")}), {}.get)
+    assert outgoing.headers == [("Nats-Msg-Id", "id")]
 
 
 def test_a_type_that_is_not_known_leaves_a_string() -> None:

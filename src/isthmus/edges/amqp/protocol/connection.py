@@ -35,6 +35,7 @@ from isthmus.edges.amqp.protocol.events import (
     Closed,
     Event,
     Opened,
+    PasswordGiven,
     SessionBegun,
     SessionEnded,
 )
@@ -53,7 +54,7 @@ from isthmus.edges.amqp.protocol.frames import (
     not_a_performative,
 )
 from isthmus.edges.amqp.protocol.performatives import Begin, Close, End, Open
-from isthmus.edges.amqp.protocol.sasl import SaslClient, SaslServer
+from isthmus.edges.amqp.protocol.sasl import Identity, SaslClient, SaslServer
 from isthmus.edges.amqp.protocol.session import Session
 from isthmus.edges.amqp.protocol.terms import Error
 from isthmus.errors import DecodeError
@@ -83,6 +84,8 @@ class Limits:
 class _Phase(Enum):
     SASL_HEADER = auto()
     SASL = auto()
+    CHECKING = auto()
+    """A password is being checked: what comes meanwhile waits."""
     AMQP_HEADER = auto()
     FRAMES = auto()
     FINISHED = auto()
@@ -103,6 +106,7 @@ class Connection:
         self.due: dict[Session, None] = {}
         """Sessions that have something gathered to be sent."""
         self.partial_bytes = 0
+        """What has arrived of unfinished messages."""
         self._is_server = is_server
         self._needs_sasl = needs_sasl
         self._phase = _Phase.SASL_HEADER if sasl is not None else _Phase.AMQP_HEADER
@@ -147,6 +151,18 @@ class Connection:
     def finished(self) -> bool:
         """Whether nothing more will come out of it: send what is left, then close the transport."""
         return self._phase is _Phase.FINISHED
+
+    @property
+    def held_bytes(self) -> int:
+        """What is held of messages and of a frame that have not arrived in full."""
+        return self.partial_bytes + self._buffer.held_bytes
+
+    def abandon(self) -> None:
+        """Forget everything: the transport is gone, or about to be. Nothing more comes out of it."""
+        self._end_all()
+        self._phase = _Phase.FINISHED
+        self._buffer = FrameBuffer()
+        self._out.clear()
 
     def open(self, open: Open) -> None:
         """Send open, as a client does whenever it likes.
@@ -194,14 +210,23 @@ class Connection:
         self._last_received = now
         if not data:
             return events
-        try:
-            complete = self._buffer.take(data)
-            if complete is not None:
-                self._consume(complete, events)
-        except ConnectionFault as fault:
-            self._fail(fault.condition, fault.description, events)
-        except (DecodeError, IndexError, UnicodeDecodeError) as error:
-            self._fail(DECODE_ERROR, f"a frame cannot be decoded: {error}", events)
+        complete = self._buffer.take(data)
+        if complete is not None:
+            self._receive(complete, events)
+        return events
+
+    def password_checked(self, fits: bool) -> list[Event]:
+        """Take the result of a `PasswordGiven`'s check, and return what happened since. Raises nothing."""
+        events: list[Event] = []
+        if self._phase is not _Phase.CHECKING:
+            return events
+        assert isinstance(self.sasl, SaslServer)
+        self._phase = _Phase.SASL
+        self._write_sasl(self.sasl.checked(fits))
+        self._finish_sasl(self.sasl.identity, events)
+        complete = self._buffer.release()
+        if complete is not None:
+            self._receive(complete, events)
         return events
 
     def data_to_send(self, now: float | None = None) -> bytes:
@@ -253,14 +278,24 @@ class Connection:
 
     # Inside
 
+    def _receive(self, data: bytes, events: list[Event]) -> None:
+        try:
+            self._consume(data, events)
+        except ConnectionFault as fault:
+            self._fail(fault.condition, fault.description, events)
+        except (DecodeError, IndexError, UnicodeDecodeError) as error:
+            self._fail(DECODE_ERROR, f"a frame cannot be decoded: {error}", events)
+
     def _consume(self, buf: bytes, events: list[Event]) -> None:
         pos, size = 0, len(buf)
         reader = Reader(buf)
         while self._phase is not _Phase.FINISHED:
-            if size - pos < 8:
-                self._buffer.keep(buf[pos:], 8)
-                return
             phase = self._phase
+            if size - pos < 8 or phase is _Phase.CHECKING:
+                self._buffer.keep(buf[pos:], 8)
+                if phase is _Phase.CHECKING:
+                    self._buffer.wait()
+                return
             if phase is _Phase.SASL_HEADER or phase is _Phase.AMQP_HEADER:
                 self._on_header(buf[pos : pos + HEADER_BYTES], events)
                 pos += HEADER_BYTES
@@ -275,6 +310,8 @@ class Connection:
             body = pos + (buf[pos + 4] << 2)
             if body < end:
                 self._on_frame(reader, body, end, buf[pos + 6] << 8 | buf[pos + 7], events)
+            elif phase is _Phase.SASL:
+                raise ConnectionFault(FRAMING_ERROR, "a frame of SASL is empty")
             pos = end
 
     def _on_frame(self, reader: Reader, body: int, end: int, channel: int, events: list[Event]) -> None:
@@ -349,14 +386,19 @@ class Connection:
     def _on_sasl(self, frame: Composite, events: list[Event]) -> None:
         assert self.sasl is not None
         self._write_sasl(self.sasl.receive(frame))
-        if not self.sasl.done:
-            return
-        if self.sasl.identity is None:
+        if isinstance(self.sasl, SaslServer) and self.sasl.check is not None:
+            self._phase = _Phase.CHECKING
+            events.append(PasswordGiven(self.sasl.check))
+        elif self.sasl.done:
+            self._finish_sasl(self.sasl.identity, events)
+
+    def _finish_sasl(self, identity: Identity | None, events: list[Event]) -> None:
+        if identity is None:
             self._phase = _Phase.FINISHED
             events.append(Closed(Error(UNAUTHORIZED_ACCESS, "authentication failed"), self._is_server))
             return
         self._phase = _Phase.AMQP_HEADER
-        events.append(Authenticated(self.sasl.identity))
+        events.append(Authenticated(identity))
         if not self._is_server:
             self._write_header(AMQP_HEADER)
 

@@ -24,7 +24,7 @@ from isthmus.edges.amqp.protocol.conditions import (
     LinkFault,
     SessionFault,
 )
-from isthmus.edges.amqp.protocol.events import Delivery, Disposed, Event, LinkAttached, LinkDetached
+from isthmus.edges.amqp.protocol.events import Delivery, Disposed, Event, Flowed, LinkAttached, LinkDetached
 from isthmus.edges.amqp.protocol.frames import encode_frame, wrap
 from isthmus.edges.amqp.protocol.link import Link, Receiver, Sender, check_termini
 from isthmus.edges.amqp.protocol.performatives import (
@@ -180,13 +180,11 @@ class Session:
             for link in links or (None,):
                 self._write_flow(link)
 
-    def new_outgoing(
-        self, link: Link, tag: bytes, data: bytes, settled: bool, message_format: int
-    ) -> Delivery:
+    def new_outgoing(self, link: Link, tag: bytes, settled: bool, message_format: int) -> Delivery:
         """Give an outgoing message its id."""
         id = self._next_outgoing_delivery_id
         self._next_outgoing_delivery_id = (id + 1) & UINT_MAX
-        delivery = Delivery(link, id, tag, data, settled, None, message_format)
+        delivery = Delivery(link, id, tag, b"", settled, None, message_format)
         if not settled:
             self._outgoing[id] = delivery
         return delivery
@@ -324,6 +322,8 @@ class Session:
         self._remote_incoming_window = max(0, flow.incoming_window - in_flight)
         if self._waiting:
             self._pump()
+            if not self._waiting:  # whoever sends may have waited for that, too
+                events.extend(Flowed(link) for link in self.links.values() if isinstance(link, Sender))
         if flow.handle is None:
             if flow.echo:
                 self.flow_due()

@@ -1,18 +1,26 @@
-"""Which addresses can be sent to: those that a route may take, and those of topics for the direct route.
+"""Which addresses can be sent to: those that a route may take, and those that Kafka has a topic for.
 
 Whether a route takes a message is known only with the message. An address counts as taken by a route unless
-the route's predicate fails for it whatever the headers are.
+the route's predicate fails for it whatever the headers are. Of an address with a topic the journal is told
+which one that is, for the router, which relies on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Protocol
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple, Protocol
 
 from isthmus.config.model import values
+from isthmus.errors import HardFailure
+from isthmus.journal.layout import AddressTopic, KafkaHeader, topic_header
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.message import Body, BodyKind, Message
 from isthmus.routing.predicate import (
+    Address,
     All,
     Any,
     Compare,
@@ -24,19 +32,40 @@ from isthmus.routing.predicate import (
     Predicate,
     matches,
 )
+from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 from isthmus.routing.route import TEMPORARY_PREFIX, Route, topic_of_address
+from isthmus.routing.search import found
+from isthmus.routing.size import LARGEST_BYTES
 
 QUEUE: Final = "queue"
 """The capability of a target that is a JMS queue."""
+MAX_ADDRESS: Final = 1000
+"""How many characters an address may have: four times what a topic's name may."""
 KEPT: Final = 10_000
 """How many addresses are remembered; then they are asked for anew."""
+REFRESH_S: Final = 10.0
+"""How long what Kafka said of an address holds."""
+
+
+class KnownAddress(NamedTuple):
+    """An address that can be sent to."""
+
+    topic: KafkaHeader | None
+    """The header that tells the router which topic the address has; None if only routes take it."""
+    queue: bool = False
+    """Whether it is known to be that of a queue."""
+    expires: float = math.inf
+    """When Kafka is to be asked again, by the loop's clock."""
+
+
+_ROUTED: Final = KnownAddress(None)
 
 
 class AddressBook(Protocol):
     """Knows which addresses there are."""
 
-    def knows(self, address: str) -> bool:
-        """Whether an address is known to be taken, without asking anyone."""
+    def known(self, address: str) -> KnownAddress | None:
+        """An address that is known to be taken, without asking anyone; None if it is not, or no longer."""
         ...
 
     async def find(self, address: str, *, queue: bool = False) -> str | None:
@@ -49,68 +78,126 @@ class AddressBook(Protocol):
 
 
 class KafkaAddresses:
-    """The addresses of a bridge's routes, and with ``direct`` those of Kafka's topics."""
+    """The addresses of a bridge's routes, and with ``direct`` or ``keep`` those of Kafka's topics.
+
+    With ``keep`` a topic is a JMS destination: it gets what is sent to its address, whatever routes do. What
+    Kafka says of a topic holds for some seconds; then it is asked again, so that a topic which is gone, or
+    has changed, is noticed.
+    """
 
     def __init__(
         self,
         admin: KafkaAdmin,
         routes: Sequence[Route],
         *,
-        direct: bool,
         auto_create: bool,
+        direct: bool = False,
+        keep: bool = False,
         partitions: int = 4,
         queue_partitions: int = 1,
+        reserved: ReservedTopics = BY_PREFIX,
+        refresh_s: float = REFRESH_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._admin = admin
         self._routes = [route for route in routes if not route.is_direct]
-        self._direct = direct or any(route.is_direct for route in routes)
+        self._direct = direct
+        self._keep = keep
         self._auto_create = auto_create
         self._partitions = partitions
         self._queue_partitions = queue_partitions
-        self._known: set[str] = set()
+        self._reserved = reserved
+        self._refresh_s = refresh_s
+        self._clock = clock
+        self._known: dict[str, KnownAddress] = {}
+        self._asking: dict[str, asyncio.Future[str | None]] = {}
 
-    def knows(self, address: str) -> bool:
-        """Whether the address was found before, or is that of a temporary queue, here or elsewhere."""
-        return address in self._known or address.startswith(TEMPORARY_PREFIX)
+    def known(self, address: str) -> KnownAddress | None:
+        """One that was found a short time ago, or that of a temporary queue, here or elsewhere."""
+        found = self._known.get(address)
+        if found is not None:
+            return found if self._clock() < found.expires else None
+        return _ROUTED if address.startswith(TEMPORARY_PREFIX) else None
 
     async def find(self, address: str, *, queue: bool = False) -> str | None:
         """Look the address up; topics are made where that is allowed, for a queue with one partition."""
-        if self.knows(address):
+        if self.known(address) is not None:
             return None
-        if not any(_possible(route.predicate, address) is not False for route in self._routes):
-            problem = await self._find_topic(address, queue) if self._direct else "no route takes it"
-            if problem is not None:
-                return f"{address!r:.300}: {problem}"
+        if len(address) > MAX_ADDRESS:
+            return f"{address!r:.300}: an address has no more than {MAX_ADDRESS} characters"
+        asking = self._asking.get(address)
+        if asking is None:  # those who ask at the same time share one answer
+            asking = self._asking[address] = asyncio.ensure_future(self._find(address, queue))
+            asking.add_done_callback(partial(self._asked, address))
+        return await asyncio.shield(asking)
+
+    def _asked(self, address: str, asking: asyncio.Future[str | None]) -> None:
+        del self._asking[address]
+        if not asking.cancelled():
+            asking.exception()  # whoever asked may be gone
+
+    async def _find(self, address: str, queue: bool) -> str | None:
+        old = self._known.get(address)
+        queue = queue or (old is not None and old.queue)
+        try:
+            topic, problem = await self._look_up(address, queue)
+        except HardFailure:
+            if old is None:
+                raise
+            topic, problem = old.topic, None  # while Kafka does not answer, nobody can have changed anything
+        if problem is not None:
+            self._known.pop(address, None)
+            return f"{address!r:.300}: {problem}"
         if len(self._known) >= KEPT:  # routes may take any number of them
             self._known.clear()
-        self._known.add(address)
+        self._known[address] = KnownAddress(topic, queue, self._clock() + self._refresh_s)
         return None
 
-    async def _find_topic(self, address: str, queue: bool) -> str | None:
+    async def _look_up(self, address: str, queue: bool) -> tuple[KafkaHeader | None, str | None]:
+        """The header for the topic of an address, if it has one; and why the address is not taken."""
+        possible = [_possible(route.predicate, address) for route in self._routes]
+        routed = True in possible or None in possible
+        if not self._keep and (True in possible or not self._direct):
+            return None, None if routed else "no route takes it"
+        found = await self._find_topic(address, queue=queue, create=self._keep or not routed)
+        if isinstance(found, str):
+            return None, None if routed else found
+        return topic_header(found), None
+
+    async def _find_topic(self, address: str, *, queue: bool, create: bool) -> AddressTopic | str:
         topic = topic_of_address(address)
         try:
             values.topic_name(topic)
         except ValueError as error:
             return f"no topic can have that name: {error}"
-        if await self._admin.topic(topic) is None:
-            if not self._auto_create:
-                return f"there is no topic {topic}, and no route takes it"
+        if topic in self._reserved:
+            return f"no message is published to {topic}, which Kafka or the bridge keeps for itself"
+        facts = await self._admin.describe(topic)
+        if facts is None and create and self._auto_create:
             await self._admin.create_topic(topic, self._queue_partitions if queue else self._partitions)
-        return None
+            facts = await self._admin.describe(topic)
+        if facts is None:
+            return f"there is no topic {topic}, and no route takes it"
+        if not facts.writable:
+            return f"the bridge may not write the topic {topic}"
+        limit = min(facts.max_message_bytes or LARGEST_BYTES, LARGEST_BYTES)
+        return AddressTopic(topic, facts.partitions, limit, self._keep)
 
 
 def _possible(predicate: Predicate, address: str) -> bool | None:
-    """Whether the predicate holds for a message to that address; None if its headers decide."""
+    """Whether the predicate holds for a message to that address; None if that is not known yet."""
     match predicate:
         case All(terms):
-            found = [_possible(term, address) for term in terms]
-            return False if False in found else None if None in found else True
+            each = [_possible(term, address) for term in terms]
+            return False if False in each else None if None in each else True
         case Any(terms):
-            found = [_possible(term, address) for term in terms]
-            return True if True in found else None if None in found else False
+            each = [_possible(term, address) for term in terms]
+            return True if True in each else None if None in each else False
         case Not(term):
             inner = _possible(term, address)
             return None if inner is None else not inner
+        case Match(Address(), pattern):
+            return found(pattern, address)  # in a bounded time, which the address must not decide
         case Compare(field) | Match(field) | OneOf(field) | Exists(field):
             if isinstance(field, HeaderField):
                 return None

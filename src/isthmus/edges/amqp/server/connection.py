@@ -13,7 +13,17 @@ from collections.abc import Coroutine, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from isthmus.edges.amqp.protocol import Attach, Identity, Link, LinkHandler, Open, Receiver, Sender, Session
+from isthmus.edges.amqp.protocol import (
+    Attach,
+    Identity,
+    Link,
+    LinkHandler,
+    Open,
+    PasswordCheck,
+    Receiver,
+    Sender,
+    Session,
+)
 from isthmus.edges.amqp.protocol.terms import Coordinator as CoordinatorTarget
 from isthmus.edges.amqp.protocol.terms import Error
 from isthmus.edges.amqp.server.contract import Client
@@ -22,12 +32,14 @@ from isthmus.edges.amqp.server.incoming_link import IncomingLink
 from isthmus.edges.amqp.server.link import ServerLink
 from isthmus.edges.amqp.server.receiver_link import ReceiverLink
 from isthmus.edges.amqp.server.transactions import Transactions
+from isthmus.edges.amqp.server.users import User
 from isthmus.edges.amqp.transport import AmqpTransport
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.server import AmqpServer
 
 _NOBODY: Final = Identity("anonymous", "")
+_NO_USER: Final = User("anonymous", send=(), receive=())
 
 
 class ServerConnection(AmqpTransport):
@@ -36,7 +48,7 @@ class ServerConnection(AmqpTransport):
     def __init__(self, server: AmqpServer) -> None:
         super().__init__()
         self.server = server
-        self.client = Client(container_id="", identity=_NOBODY, user=None, connection_id=uuid.uuid4().hex)
+        self.client = Client(container_id="", identity=_NOBODY, user=_NO_USER, connection_id=uuid.uuid4().hex)
         self.transactions = Transactions(server.journal, self)
         self.accepting = True
         """Whether it may go on sending: not while the server is closing."""
@@ -44,20 +56,31 @@ class ServerConnection(AmqpTransport):
         """Whether its messages say who sent them."""
         self.links: dict[ServerLink, None] = {}
         """Its links, until nothing is left of them."""
+        self.address = ""
+        """The network address that the client comes from."""
+        self.is_open = False
+        """Whether the client has said who it is, and opened the connection."""
+        self._checking = False
         self._login: asyncio.TimerHandle | None = None
         self._unsettled_bytes = 0
+        self.unfinished_bytes = 0
+        """What has arrived of messages that have not arrived in full."""
 
     # What asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has connected."""
+        """A client can speak, over TLS if it is to be."""
         encrypted = transport.get_extra_info("ssl_object") is not None
         self.engine = self.server.new_engine(transport.get_extra_info("peercert"), encrypted)
+        if self._login is not None or self.arrive(transport):
+            self.server.greet(self)
         super().connection_made(transport)
-        if self.server.admit(self):
-            self._login = self._loop.call_later(self.server.settings.login_timeout_s, self._on_login_timeout)
-        else:
-            self.abort()
+
+    def data_received(self, data: bytes) -> None:
+        """Count what is left of it when all that is whole is handled."""
+        super().data_received(data)
+        if self.engine.held_bytes != self.unfinished_bytes:
+            self._count_unfinished()
 
     def pause_writing(self) -> None:
         """Read no further: what the client sends would only make for more answers."""
@@ -71,13 +94,42 @@ class ServerConnection(AmqpTransport):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Roll back and close what is open."""
-        if self._login is not None:
-            self._login.cancel()
         self.transactions.abandon()
         super().connection_lost(error)
+        self._count_unfinished()
+        self.depart()
+
+    # What whoever accepts connections calls
+
+    def arrive(self, transport: asyncio.BaseTransport) -> bool:
+        """Take a place, with TLS before its handshake. False, and it is cut off, if there is none."""
+        assert isinstance(transport, asyncio.Transport)
+        self._socket = transport
+        self.address = str((transport.get_extra_info("peername") or ("",))[0])
+        self._login = self._loop.call_later(self.server.settings.login_timeout_s, self.cut_off)
+        if not self.server.admit(self):
+            self.cut_off()
+            return False
+        return True
+
+    def cut_off(self) -> None:
+        """Be rid of a client that has not said who it is."""
+        self.depart()
+        self.abort()
+
+    def depart(self) -> None:
+        """Give the place back."""
+        if self._login is not None:
+            self._login.cancel()
         self.server.forget(self)
 
     # What the transport calls
+
+    def on_password(self, check: PasswordCheck) -> None:
+        """Check it elsewhere, and read on when that is done."""
+        self._checking = True
+        self.update_backpressure()
+        self.spawn(self._check(check))
 
     def accept_link(self, link: Link, attach: Attach) -> LinkHandler:  # noqa: ARG002
         """Who handles a link."""
@@ -97,6 +149,7 @@ class ServerConnection(AmqpTransport):
 
     def on_opened(self, open: Open) -> None:
         """Note the client's name for itself."""
+        self.is_open = True
         if self._login is not None:
             self._login.cancel()
         if self.client.identity is _NOBODY:
@@ -153,7 +206,15 @@ class ServerConnection(AmqpTransport):
         full = self.server.full or self._unsettled_bytes > (limit if self.reading else limit >> 1)
         if full:  # the commit of what is held could not be read
             self.transactions.spill()
-        self.set_reading(not self.congested and not full)
+        self.set_reading(not (self.congested or full or self._checking))
+
+    def evict(self, error: Error) -> None:
+        """Close the connection, and free what it holds without waiting for the client."""
+        self.close_with(error)
+        self.end_links()
+        self.engine.abandon()
+        self._count_unfinished()
+        self.flush()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that takes a while, and may outlive the connection. What it raises ends that."""
@@ -161,9 +222,15 @@ class ServerConnection(AmqpTransport):
 
     # Inside
 
-    def _on_login_timeout(self) -> None:
-        if self.engine.remote_open is None:
-            self.abort()
+    def _count_unfinished(self) -> None:
+        before, self.unfinished_bytes = self.unfinished_bytes, self.engine.held_bytes
+        self.server.count_unfinished(self.unfinished_bytes - before)
+
+    async def _check(self, check: PasswordCheck) -> None:
+        fits = await self.server.aside(check.fits)
+        self._checking = False
+        self.update_backpressure()
+        self.on_checked(fits)
 
     async def _answer_end(self, session: Session, links: Iterable[ServerLink]) -> None:
         await _all_over(links)

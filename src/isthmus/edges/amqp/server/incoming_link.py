@@ -52,6 +52,7 @@ class IncomingLink(ServerLink):
         self._address = ""
         self._fast_path: FastPath
         self._checked: set[str] = set()
+        """Addresses that the client may send to."""
         self._held: deque[tuple[Delivery, Transaction | None]] = deque()
         """What waits for an address that is looked up, and the transactions that wait with it."""
         self._returned = 0
@@ -130,10 +131,15 @@ class IncomingLink(ServerLink):
     def _take(self, delivery: Delivery, transaction: Transaction | None) -> None:
         try:
             entry = self._entry(delivery.data)
-            if entry.address not in self._checked and not self._check(entry.address):
+            if entry.address not in self._checked:
+                self._check(entry.address)
+            address = self._connection.server.addresses.known(entry.address)
+            if address is None:
                 self._hold(delivery, transaction)
                 self._connection.spawn(self._look_up(entry.address))
                 return
+            if address.topic is not None:
+                entry.set_topic(address.topic)
             self._write(delivery, transaction, entry)
         except (Fault, SoftFailure) as problem:
             self._refuse_delivery(delivery, transaction, problem)
@@ -158,16 +164,10 @@ class IncomingLink(ServerLink):
             entry = entry._replace(message=replace(message, headers={**message.headers, CLIENT: sender}))
         return EncodedEntry(message.address, encode(entry))
 
-    def _check(self, address: str) -> bool:
-        """Whether an address may be sent to; False if that is not known yet. Raises `Refused`."""
+    def _check(self, address: str) -> None:
+        """Raises `Refused` if the client may not send to an address."""
         if not self._connection.client.may_send(address):
             raise Refused(UNAUTHORIZED_ACCESS, f"you may not send to {address!r:.300}")
-        if not self._connection.server.addresses.knows(address):
-            return False
-        self._remember(address)
-        return True
-
-    def _remember(self, address: str) -> None:
         if len(self._checked) >= KEPT:  # one who answers requests has a new address for each
             self._checked.clear()
         self._checked.add(address)
@@ -177,9 +177,7 @@ class IncomingLink(ServerLink):
         refusal: Fault | None = None
         try:
             problem = await self._connection.server.addresses.find(address)
-            if problem is None:
-                self._remember(address)
-            else:
+            if problem is not None:
                 refusal = Refused(NOT_FOUND, problem)
         except HardFailure as failure:
             refusal = Refused(ERROR_TO_KAFKA, str(failure))

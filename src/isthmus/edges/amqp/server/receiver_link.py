@@ -42,7 +42,7 @@ class ReceiverLink(ServerLink):
                 detach=self.detach,
                 sign=connection.sign_messages,
                 sent=connection.server.count_delivered,
-                congested=lambda: connection.congested,
+                congested=lambda: connection.congested or self._sender.session.waiting_frames > 0,
             )
         )
         return Granted(self._outgoing.source, attach.target)

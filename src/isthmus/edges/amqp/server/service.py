@@ -55,6 +55,8 @@ class AmqpService:
             queue_views=settings.amqp.queue_selectors == "views",
             auto_create=auto_create,
             max_deliveries=settings.amqp.max_deliveries,
+            link_bytes=settings.amqp.max_receiver_bytes,
+            total_bytes=settings.amqp.max_total_receiver_bytes,
             undeliverable=dead_letters.received,
             admin=self._admin,
         )
@@ -66,12 +68,15 @@ class AmqpService:
                 self._admin,
                 settings.all_routes,
                 direct=settings.message_convert is not None,
+                keep=settings.keeps_destinations,
                 auto_create=auto_create,
+                reserved=settings.reserved_topics,
             ),
             outgoing_links=self._outgoing_links,
             max_message_size=largest_message(journal),
             container_id=settings.bridge_id,
             users=Users.read(Path(users)) if users else None,
+            reserved=settings.reserved_topics,
             as_json=settings.uses_json,
         )
 

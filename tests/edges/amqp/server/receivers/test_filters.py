@@ -24,12 +24,6 @@ def test_a_message_that_has_expired_is_not_delivered(qpid: QpidJms, kafka_server
         assert qpid.run(url, "queue", topic, 1, program="Receives") == ["ready", "new", "done"]
 
 
-def test_a_selector_on_a_queue_is_refused_unless_views_are_wanted(qpid: QpidJms, kafka_servers: str) -> None:
-    with receiving_server(kafka_servers, "jms") as server:
-        [said] = qpid.run(server.url, "red", new_topic(kafka_servers), 1, program="Receives")
-    assert "amqp.queue-selectors=views" in said
-
-
 def test_every_selector_is_a_view_of_the_queue(qpid: QpidJms, kafka_servers: str) -> None:
     topic = new_topic(kafka_servers)
     for number, colour in enumerate(["red", "blue", "red", "blue"]):

@@ -1,41 +1,15 @@
-// Command interop writes and reads messages for a test: a JSON request on each line of its input, a JSON reply
-// on each line of its output.
+// Command interop writes and reads messages for a test, with the codec in several dialects.
 package main
 
 import (
-	"bufio"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"os"
 
+	"bridgemessage/conversation"
 	"bridgemessage/message"
 
 	"github.com/ugorji/go/codec"
 )
-
-type property struct {
-	Type  int    `json:"type"`
-	Value string `json:"value"`
-}
-
-type description struct {
-	Body   string              `json:"body"`
-	Header map[string]string   `json:"header"`
-	Props  map[string]property `json:"props"`
-}
-
-type request struct {
-	Dialect string       `json:"dialect"`
-	Message *description `json:"message"` // to be encoded
-	Data    string       `json:"data"`    // to be decoded
-}
-
-type reply struct {
-	Data    string       `json:"data,omitempty"`
-	Message *description `json:"message,omitempty"`
-	Error   string       `json:"error,omitempty"`
-}
 
 var dialects = map[string]*codec.MsgpackHandle{
 	"helper":   message.Handle(),
@@ -47,33 +21,13 @@ var dialects = map[string]*codec.MsgpackHandle{
 }
 
 func main() {
-	lines := bufio.NewReaderSize(os.Stdin, 1<<20)
-	output := json.NewEncoder(os.Stdout)
-	for requests := json.NewDecoder(lines); requests.More(); {
-		var request request
-		if err := requests.Decode(&request); err != nil {
-			panic(err)
-		}
-		if err := output.Encode(answer(request)); err != nil {
-			panic(err)
-		}
-	}
+	conversation.Run(encode, decode)
 }
 
-func answer(request request) reply {
-	handle := dialects[request.Dialect]
-	if request.Message != nil {
-		data, err := encode(request.Message, handle)
-		return reply{Data: hex.EncodeToString(data), Error: text(err)}
-	}
-	described, err := decode(request.Data, handle)
-	return reply{Message: described, Error: text(err)}
-}
-
-func encode(described *description, handle *codec.MsgpackHandle) ([]byte, error) {
+func encode(described *conversation.Description, dialect string) ([]byte, error) {
 	body, err := hex.DecodeString(described.Body)
 	encoded := &message.Message{Body: body, Properties: map[string]message.Property{}}
-	err = errors.Join(err, encoded.Header.Set(described.Header))
+	err = errors.Join(err, message.SetFields(&encoded.Header, described.Header))
 	for name, given := range described.Props {
 		property, wrong := message.Parse(given.Type, given.Value)
 		err = errors.Join(err, wrong)
@@ -82,34 +36,23 @@ func encode(described *description, handle *codec.MsgpackHandle) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	return message.Encode(encoded, handle)
+	return message.Encode(encoded, dialects[dialect])
 }
 
-func decode(digits string, handle *codec.MsgpackHandle) (*description, error) {
-	data, err := hex.DecodeString(digits)
+func decode(data []byte, dialect string) (*conversation.Description, error) {
+	decoded, err := message.Decode(data, dialects[dialect])
 	if err != nil {
 		return nil, err
 	}
-	decoded, err := message.Decode(data, handle)
-	if err != nil {
-		return nil, err
-	}
-	described := &description{
+	described := &conversation.Description{
 		Body:   hex.EncodeToString(decoded.Body),
-		Header: decoded.Header.Fields(),
-		Props:  map[string]property{},
+		Header: message.Fields(&decoded.Header),
+		Props:  map[string]conversation.Property{},
 	}
 	for name, found := range decoded.Properties {
 		value, wrong := found.Text()
 		err = errors.Join(err, wrong)
-		described.Props[name] = property{found.Type, value}
+		described.Props[name] = conversation.Property{Type: found.Type, Value: value}
 	}
 	return described, err
-}
-
-func text(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }

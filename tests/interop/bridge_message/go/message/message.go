@@ -149,10 +149,11 @@ func Parse(kind int, text string) (Property, error) {
 	return Property{Type: kind, Value: value}, err
 }
 
-// Fields are the fields of a header that are not empty, by their codec names and as text.
-func (header *Header) Fields() map[string]string {
+// Fields are the fields of a header that are not empty, by their codec names and as text. The header is a
+// pointer to a struct with codec tags.
+func Fields(header interface{}) map[string]string {
 	fields := map[string]string{}
-	header.each(func(name string, field reflect.Value) {
+	each(header, func(name string, field reflect.Value) {
 		switch value := field.Interface().(type) {
 		case int32:
 			if value != 0 {
@@ -171,10 +172,10 @@ func (header *Header) Fields() map[string]string {
 	return fields
 }
 
-// Set is the reverse of Fields.
-func (header *Header) Set(fields map[string]string) error {
+// SetFields is the reverse of Fields.
+func SetFields(header interface{}, fields map[string]string) error {
 	var failure error
-	header.each(func(name string, field reflect.Value) {
+	each(header, func(name string, field reflect.Value) {
 		text, given := fields[name]
 		if !given {
 			return
@@ -195,7 +196,7 @@ func (header *Header) Set(fields map[string]string) error {
 	return failure
 }
 
-func (header *Header) each(visit func(name string, field reflect.Value)) {
+func each(header interface{}, visit func(name string, field reflect.Value)) {
 	fields := reflect.ValueOf(header).Elem()
 	for i := 0; i < fields.NumField(); i++ {
 		tag := fields.Type().Field(i).Tag.Get("codec")

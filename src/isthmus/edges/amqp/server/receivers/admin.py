@@ -15,6 +15,7 @@ from isthmus.errors import Refused
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.requests import BROKER_RESOURCE, GROUP_RESOURCE
 from isthmus.kafka.share_requests import missing_for_queues
+from isthmus.kafka.share_state import PartitionState
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +88,10 @@ class ReceiverAdmin:
     async def ends(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
         """Where each partition ends now."""
         return await self._admin.ends(topic, partitions)
+
+    async def progress(self, group: str, topic: str) -> dict[int, PartitionState]:
+        """What a queue's share group is done with, by partition. A Kafka that does not tell has it all."""
+        return await self._admin.progress(group, topic)
 
     async def begin(self, topic: str, partitions: Collection[int], group: str) -> None:
         """Have a new group begin where the topic ends now; one that has begun goes on where it is."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final
@@ -35,6 +34,7 @@ from isthmus.edges.amqp.protocol.terms import (
 )
 from isthmus.edges.amqp.server.contract import ReceiverRequest
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSource
+from isthmus.edges.amqp.server.receivers.selected import has_expired
 from isthmus.errors import HardFailure, RefusedFailure, SoftFailure
 from isthmus.journal.layout import CLIENT
 from isthmus.kafka.records import PolledRecord
@@ -57,9 +57,9 @@ def everything(_: AmqpMessage) -> bool:
     return True
 
 
-def _has_expired(message: AmqpMessage) -> bool:
-    expiry_ms = None if message.properties is None else message.properties.absolute_expiry_time
-    return expiry_ms is not None and 0 < expiry_ms < time.time() * 1000
+def with_deliveries(message: AmqpMessage, deliveries: int) -> AmqpMessage:
+    """The message, marked as delivered before, so often."""
+    return message.replace(header=replace(message.header or MessageHeader(), delivery_count=deliveries))
 
 
 async def skip(record: ReceivedRecord, failure: SoftFailure) -> None:
@@ -251,15 +251,14 @@ class KafkaOutgoingLink:
             if plain is not None:
                 return plain
         message = self._converter.to_amqp_message(self.source.address or "", record.record)
-        if not self._wants(message) or _has_expired(message):
+        if not self._wants(message) or has_expired(message):
             return None
         properties = message.application_properties
         if properties and CLIENT in properties:
             others = {name: value for name, value in properties.items() if name != CLIENT}
             message = message.replace(application_properties=others or None)
         if record.deliveries:
-            header = replace(message.header or MessageHeader(), delivery_count=record.deliveries)
-            message = message.replace(header=header)
+            message = with_deliveries(message, record.deliveries)
         elif message.original is not None:
             return message.original
         return message.encode()

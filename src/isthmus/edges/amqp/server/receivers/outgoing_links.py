@@ -18,6 +18,8 @@ from isthmus.edges.amqp.protocol.terms import Source
 from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Client, ReceiverRequest
 from isthmus.edges.amqp.server.receivers.addresses import Kind, Origin, origin_of
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
+from isthmus.edges.amqp.server.receivers.browser import BrowserSource
+from isthmus.edges.amqp.server.receivers.budget import BudgetedSource, ByteBudget
 from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
 from isthmus.edges.amqp.server.receivers.group import Commits, GroupSource, Reading
 from isthmus.edges.amqp.server.receivers.outgoing_link import (
@@ -27,26 +29,24 @@ from isthmus.edges.amqp.server.receivers.outgoing_link import (
     Wants,
     everything,
     skip,
+    with_deliveries,
 )
-from isthmus.edges.amqp.server.receivers.queue import Queues
+from isthmus.edges.amqp.server.receivers.queues import Queues
 from isthmus.edges.amqp.server.receivers.record_source import RecordSource
 from isthmus.edges.amqp.server.receivers.subscriptions import GLOBAL, group_name, subscription_of
 from isthmus.edges.amqp.server.receivers.temporary import LIMIT_BYTES, TemporaryForm, TemporaryQueues
 from isthmus.errors import Refused, RefusedFailure
 from isthmus.journal.layout import CLIENT
 from isthmus.kafka.admin import KafkaAdmin
-from isthmus.kafka.consumer import COMMITTED, EARLIEST
+from isthmus.kafka.consumer import COMMITTED
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.records import PolledRecord
 
 T = TypeVar("T")
 
 PARTITION_NOT_EXISTS: Final = f"{ERROR_PREFIX}partition-not-exists"
 QUEUE_PREFIX: Final = "jms-queue:"
 """Before the topic in the name of a queue's share group."""
-NO_QUEUE_SELECTORS: Final = (
-    "a queue takes no selector: Kafka gives each of its records to any receiver, and loses one that is given "
-    "back too often. amqp.queue-selectors=views makes every selector a queue of its own"
-)
 OUTCOMES: Final = (
     "amqp:accepted:list",
     "amqp:rejected:list",
@@ -68,10 +68,12 @@ class KafkaOutgoingLinks:
         auto_create: bool = False,
         partitions: int = 4,
         max_deliveries: int = 10,
+        link_bytes: int = 32 * 2**20,
+        total_bytes: int = 256 * 2**20,
         undeliverable: Undeliverable = skip,
         admin: KafkaAdmin | None = None,
     ) -> None:
-        """Without an ``admin`` to share, it has one of its own."""
+        """Without an ``admin`` to share, it has one of its own. For the bytes see `ByteBudget`."""
         self._kafka = kafka
         self._admin = KafkaAdmin(kafka) if admin is None else admin
         self._owns_admin = admin is None
@@ -80,6 +82,7 @@ class KafkaOutgoingLinks:
         self._converter_of = converter_of
         self._groups = ReceiverAdmin(self._admin, auto_create=auto_create, partitions=partitions)
         self._undeliverable = undeliverable
+        self._budget = ByteBudget(link_bytes, total_bytes)
         self._queues = Queues(self._admin.client, undeliverable=undeliverable, max_deliveries=max_deliveries)
         self._temporary = TemporaryQueues(kafka, temporary_topic, self._temporary_ends, self._overflow)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -96,26 +99,32 @@ class KafkaOutgoingLinks:
         if origin.kind is Kind.TEMPORARY:
             return self._open_temporary(request, asked, filters)
         self._check(origin, filters)
-        partitions = await self._groups.partitions(origin.topic, queue=origin.kind is Kind.QUEUE)
+        partitions = await self._groups.partitions(
+            origin.topic, queue=origin.kind in (Kind.QUEUE, Kind.BROWSER)
+        )
         supply, closed = await self._source_for(request, asked, origin, filters, partitions)
         if filters.no_local:
             request.sign()
         return KafkaOutgoingLink(
             request,
-            supply,
+            BudgetedSource(supply, self._budget),
             self._converter_of(origin.topic),
             _granted(asked, filters),
-            wants=_wants(filters, request.client),
+            wants=self._wants(origin, filters, request.client),
             undeliverable=self._undeliverable,
             closed=closed,
         )
 
     def _check(self, origin: Origin, filters: Filters) -> None:
         """Raises `Refused` for filters that cannot be obeyed there."""
-        if filters.selector is not None and origin.kind is Kind.QUEUE and not self._queue_views:
-            raise Refused(NOT_IMPLEMENTED, NO_QUEUE_SELECTORS)
         if filters.no_local and self._converter_of(origin.topic) is not converter("jms"):
             raise Refused(NOT_IMPLEMENTED, "no-local: only in the jms form does a record say who sent it")
+
+    def _wants(self, origin: Origin, filters: Filters, client: Client) -> Wants:
+        """What the link itself leaves out: on a queue nothing, since that is for another receiver then."""
+        if origin.kind is Kind.QUEUE and not self._queue_views:
+            return everything
+        return _wants(filters, client)
 
     async def create_node(self, link: Link, client: Client) -> str:  # noqa: ARG002
         """A temporary queue."""
@@ -131,7 +140,7 @@ class KafkaOutgoingLinks:
         supply = self._temporary.source(source.address or "", request.client.connection_id)
         return KafkaOutgoingLink(
             request,
-            supply,
+            BudgetedSource(supply, self._budget),
             TemporaryForm(),
             _granted(source, filters),
             wants=_wants(filters, request.client),
@@ -177,19 +186,27 @@ class KafkaOutgoingLinks:
                 reading = read(group=origin.group, commits=commits, positions=positions)
                 return GroupSource(self._kafka, reading), None
             case Kind.QUEUE:
-                group = f"{QUEUE_PREFIX}{topic}" + (f":{filters.selector.digest}" if filters.selector else "")
+                selector, group = filters.selector, f"{QUEUE_PREFIX}{topic}"
+                if selector is not None and self._queue_views:
+                    group, selector = f"{group}:{selector.digest}", None
                 granted = await self._groups.begin_queue(group)
                 return self._queues.source(
                     topic,
                     group,
+                    convert=partial(_message, self._converter_of(topic)),
                     delivery_limit=granted.delivery_count_limit,
                     at_most_once=commits is Commits.BEFORE,
+                    selector=selector,
                 ), None
             case Kind.TOPIC:
                 return await self._subscribe(request, source, topic, partitions, commits)
             case _:
-                reading = read(commits=Commits.NEVER, positions=dict.fromkeys(partitions, EARLIEST))
-                return GroupSource(self._kafka, reading), None
+                group = f"{QUEUE_PREFIX}{topic}"
+                await self._queues.flush(group)
+                ends, states = await asyncio.gather(
+                    self._groups.ends(topic, partitions), self._groups.progress(group, topic)
+                )
+                return BrowserSource(self._kafka, topic, states, ends), None
 
     async def _subscribe(
         self,
@@ -223,6 +240,12 @@ class KafkaOutgoingLinks:
             raise Refused(UNAUTHORIZED_ACCESS, f"you may not receive from {topic!r:.300}")
         capabilities = ("topic", "shared", "global") if wants_global else ("topic",)
         return Source(topic, durable=2, expiry_policy="never", capabilities=capabilities)
+
+
+def _message(converter: MessageConverter, record: PolledRecord) -> AmqpMessage:
+    """The message of a record, as a selector sees it. Raises `SoftFailure`."""
+    message = converter.to_amqp_message("", record.record)
+    return with_deliveries(message, record.deliveries) if record.deliveries else message
 
 
 def _wants(filters: Filters, client: Client) -> Wants:

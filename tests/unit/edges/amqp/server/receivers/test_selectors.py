@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from isthmus.codecs.amqp import AmqpMessage, Int, MessageHeader, MessageProperties
 from isthmus.edges.amqp.server.receivers.selector import Selector
@@ -78,7 +82,8 @@ def test_what_is_false_or_unknown_is_not_wanted(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "region =", "region = 'EU", "= 1", "a b", "region IN ()", "a = 1 AND", "a LIKE 'b' ESCAPE 'cd'",
-     "(" * 60 + "a" + ")" * 60, "a = 1" + " OR a = 1" * 2000],
+     "a LIKE 'b!' ESCAPE '!'", "NOT " * 101 + "a", "a = 1" + " + 1" * 101, "a = 1" + " OR a = 1" * 2000,
+     f"a LIKE '{'x' * 600}' OR b LIKE '{'x' * 600}'"],
 )  # fmt: skip
 def test_what_is_no_selector_is_refused(text: str) -> None:
     with pytest.raises(SelectorError):
@@ -88,3 +93,28 @@ def test_what_is_no_selector_is_refused(text: str) -> None:
 def test_words_are_known_in_any_case_and_names_may_begin_like_them() -> None:
     message = AmqpMessage(application_properties={"order_id": 1, "inside": 2, "nothing": 3})
     assert Selector("order_id = 1 aNd inside = 2 And nOt nothing = 4").wants(message)
+
+
+def wants(pattern: str, text: str) -> bool:
+    return Selector(f"a LIKE '{pattern}'").wants(AmqpMessage(application_properties={"a": text}))
+
+
+@given(st.text("ab_%", max_size=8), st.text("ab", max_size=12))
+def test_like_is_what_a_regular_expression_says(pattern: str, text: str) -> None:
+    regex = pattern.replace("%", ".*").replace("_", ".")
+    assert wants(pattern, text) is (re.fullmatch(regex, text) is not None)
+
+
+@pytest.mark.parametrize("pattern", ["%a" * 40 + "%b", "%" * 500 + "b", "%a_" * 40 + "%b"])
+def test_like_ends_where_a_regular_expression_would_try_for_years(pattern: str) -> None:
+    assert not wants(pattern, "a" * 30_000)
+
+
+def test_like_does_not_look_at_a_text_beyond_its_limit() -> None:
+    message = AmqpMessage(application_properties={"a": "x" * 40_000})
+    assert not Selector("a LIKE 'x%'").wants(message)
+    assert not Selector("a NOT LIKE 'x%'").wants(message)
+
+
+def test_a_selector_may_be_as_deep_as_it_is_let_in() -> None:
+    assert Selector("NOT " * 98 + "a").wants(AmqpMessage(application_properties={"a": True}))
