@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import signal
+import stat
 import urllib.request
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from tests.support.polling import eventually
 from isthmus.embedded.kafka import find_running
 from isthmus.journal.layout import Record
 from isthmus.kafka.blocking import create_topics
-from isthmus.kafka.options import Kafka
 
 
 def _monitor(bridge: Running) -> str:
@@ -143,9 +143,9 @@ def test_what_is_live_in_the_journal_can_be_told_from_what_is_deleted(bridge: Ru
     ]
     assert sorted(live()) == ["deleted", "kept"]
     topic, partition, _ = sent[1].stdout.strip().split(":")
-    servers = find_running(bridge.folder / ".isthmus" / "kafka")
-    assert servers
-    produce(servers, topic, Record(b"ID:deleted", None, []), partition=int(partition))
+    kafka = find_running(bridge.folder / ".isthmus" / "kafka")
+    assert kafka
+    produce(kafka, topic, Record(b"ID:deleted", None, []), partition=int(partition))
     assert live() == ["kept"]
     refused = isthmus("journal", "--live", "--follow", QUICKSTART, folder=bridge.folder)
     assert (refused.returncode, "--live" in refused.stderr) == (2, True)
@@ -171,6 +171,14 @@ def test_the_monitor_tells_metrics_and_health(bridge: Running) -> None:
     assert "eu-orders" in _get(monitor)
 
 
+def test_all_that_a_bridge_writes_is_its_owners(bridge: Running) -> None:
+    state = bridge.folder / ".isthmus"
+    eventually((state / "checkpoints").exists, timeout_s=60)
+    found = [state, *state.rglob("*")]
+    assert {"checkpoints", "kafka", "logs"} <= {each.name for each in found}
+    assert [each for each in found if each.exists() and stat.S_IMODE(each.stat().st_mode) & 0o077] == []
+
+
 def test_without_a_bridge_the_error_says_what_to_do(tmp_path: Path) -> None:
     done = isthmus("send", "-a", "orders", "-b", "x", QUICKSTART, folder=tmp_path)
     assert done.returncode == 3
@@ -187,7 +195,7 @@ def test_wrong_usage_is_exit_code_2(tmp_path: Path) -> None:
 def test_a_bridge_finds_topics_that_come_later_and_goes_on_after_a_stop(tmp_path: Path) -> None:
     config = tmp_path / "b.properties"
     config.write_text(
-        "bridge.id=again\nmessage.convert=default\nrouting.on-error=skip\n"
+        "bridge.id=again\namqp.enabled=false\nmessage.convert=default\nrouting.on-error=skip\n"
         "routes.r.predicate=msg.address==a\nroutes.r.dest.topic=out\n"
         "routes.s.predicate=msg.address==b\nroutes.s.dest.topic=out\nroutes.s.conv.key=msg.header.k\n"
         "routes.s.on-error=stop\n"
@@ -200,9 +208,9 @@ def test_a_bridge_finds_topics_that_come_later_and_goes_on_after_a_stop(tmp_path
     first = Running(tmp_path, config)
     try:
         first.wait_until_ready()
-        servers = find_running(tmp_path / ".isthmus" / "kafka")
-        assert servers
-        create_topics(Kafka(servers), ["late.topic"], 1)
+        kafka = find_running(tmp_path / ".isthmus" / "kafka")
+        assert kafka
+        create_topics(kafka, ["late.topic"], 1)
         for address, body in [("never", "lost"), ("late/topic", "one"), ("late/topic", "two")]:
             send(address, body)
         eventually(lambda: set(first.bodies("late.topic")) == {b"one", b"two"}, timeout_s=90)

@@ -36,8 +36,12 @@ class MessageColumns:
         """Whether the record is one of the journal's."""
         return self._by_origin(F.lit(True), F.lit(False))
 
-    def read(self, rows: DataFrame, also: Mapping[str, Column] | None = None) -> DataFrame:
+    def read(
+        self, rows: DataFrame, also: Mapping[str, Column] | None = None, *, tombstones: Column | None = None
+    ) -> DataFrame:
         """The rows that are no tombstones, with the columns that all others are made from.
+
+        ``tombstones`` says which of these to leave in.
 
         ``also`` is for further columns that Spark interprets instead of compiling, as it does with lambdas
         and reflection. They all stand here, before anything else: wherever one stands, the compiled code is
@@ -51,7 +55,7 @@ class MessageColumns:
         body, spans = F.col("body"), F.col("body_spans")
         return (
             rows.withColumns(interpreted)
-            .where(~self._tombstone)
+            .where(~self.tombstone if tombstones is None else ~self.tombstone | tombstones)
             .withColumns(
                 {
                     "lookup": lookup,
@@ -118,7 +122,7 @@ class MessageColumns:
         return F.when(~self._journaled, F.filter("headers", lambda header: ~_is_bridges_own(header["key"])))
 
     @property
-    def _tombstone(self) -> Column:
+    def tombstone(self) -> Column:
         """Whether the record only says that others of its key are gone: no value, and no headers."""
         return self._by_origin(F.col("value").isNull() & F.col("headers").isNull(), F.lit(False))
 

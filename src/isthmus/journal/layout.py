@@ -315,6 +315,16 @@ def own_headers(headers: KafkaHeaders, start: int = len(INDEX)) -> KafkaHeaders:
     return headers[start:]
 
 
+def partition_asked_for(record: Record) -> str | None:
+    """The partition that the sender of an ADD asks for, as it stands there; None if for none."""
+    for name, value in record.headers[len(INDEX) : len(INDEX) + len(OPTIONAL)]:
+        if name == PARTITION:
+            return _text(value)
+        if name not in OPTIONAL:
+            break
+    return None
+
+
 def encode_headers(headers: Mapping[str, Header]) -> list[tuple[str, bytes | None]]:
     """A message's headers as Kafka headers: each as text, then one with the types of those not strings."""
     encoded: list[tuple[str, bytes | None]] = []

@@ -63,8 +63,8 @@ class LedgerPlan:
     places: JournalPartitions
     timeout_ms: int
     """After so long without outcome a transaction is rolled back."""
-    interval_ms: int = 100
-    """How often a batch begins."""
+    interval_ms: int = 200
+    """How often it looks for something new: each look costs requests to Kafka, idle or not."""
     max_records_per_batch: int = 500_000
     """So that a long backlog does not become one batch, which would have to fit in memory."""
 

@@ -1,6 +1,7 @@
 """The Spark session that the queries run in, with what every user gets by default.
 
-What a user sets under ``pipeline.spark.*`` wins over all of it.
+What a user sets under ``pipeline.spark.*`` wins over all of it, and what ``spark-submit`` was told over these
+defaults.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import javaproperties
 import pyspark
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -27,6 +28,8 @@ from isthmus.embedded import jars
 from isthmus.embedded.class_archive import ClassArchive
 from isthmus.embedded.java import java_command
 from isthmus.errors import HardFailure
+from isthmus.pipeline.cluster import is_local, ship_package
+from isthmus.private import UMASK
 
 # ParallelGC moves 13 % more records than G1: batches are garbage all at once. And the router's plan becomes
 # methods of more than 8 KB, which the JVM would leave to its interpreter.
@@ -34,7 +37,14 @@ _JVM = ("-XX:+UseParallelGC", "-XX:-DontCompileHugeMethods")
 
 
 def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir: Path) -> SparkSession:
-    """A session whose master has room for that many tasks at once; Spark's own log goes to the folder."""
+    """A session whose master has room for that many tasks at once; Spark's own log goes to the folder.
+
+    Where ``spark-submit`` runs this process, what that was told holds in place of these defaults and of the
+    settings' master.
+    """
+    log_dir.mkdir(parents=True, exist_ok=True)
+    submitted = _submitted(log_dir / "spark.out")
+    master = submitted.get("spark.master", settings.master)
     logging = Path(str(resources.files(__package__))) / "log4j2.properties"
     of_log = (
         f"-Dlog4j2.configurationFile={logging.as_uri()}",
@@ -43,7 +53,9 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
     )
     defaults = {
         "spark.app.name": name,
-        "spark.master": _with_slots(settings.master, tasks),
+        # Checkpoints hold messages of open transactions. Hadoop does not ask the process what it would have.
+        "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
+        "spark.master": _with_slots(master, tasks),
         # Spark takes them apart as a shell does: a folder may have a blank in its name.
         "spark.driver.extraJavaOptions": shlex.join((*_JVM, *of_log)),
         "spark.executor.extraJavaOptions": shlex.join(_JVM),
@@ -63,7 +75,7 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|ssl[.]key",
         "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|ssl[.]key",
     }
-    if settings.master.startswith("local"):
+    if is_local(master):
         # Driver and executor are one process: nobody else has to reach it, or needs its jars.
         defaults |= {
             "spark.driver.bindAddress": "127.0.0.1",
@@ -83,12 +95,15 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
         defaults["spark.jars"] = ",".join(map(str, jars.files("spark")))
+        defaults["spark.driver.extraClassPath"] = jars.classpath("spark")
         # A task that is tried again would publish again: the query has to start anew, which does not.
         defaults["spark.task.maxFailures"] = "1"
-    log_dir.mkdir(parents=True, exist_ok=True)
-    options = defaults | dict(settings.spark)
+    options = defaults | submitted | dict(settings.spark)
     _launch(options, log_dir / "spark.out")
-    return SparkSession.Builder().config(map=dict(options)).getOrCreate()
+    session = SparkSession.Builder().config(map=dict(options)).getOrCreate()
+    if not is_local(options["spark.master"]):
+        ship_package(session, log_dir)
+    return session
 
 
 def class_archive(run_folder: Path) -> ClassArchive:
@@ -98,6 +113,14 @@ def class_archive(run_folder: Path) -> ClassArchive:
     """
     classpath = [*jars.files("spark"), *sorted(Path(pyspark.__file__).parent.glob("jars/*.jar"))]
     return ClassArchive(java_command(), classpath, run_folder, shelf=Path(sys.prefix) / "isthmus")
+
+
+def _submitted(output: Path) -> dict[str, str]:
+    """What ``spark-submit`` was told; nothing if it does not run this process."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    _launch({}, output)
+    return dict(SparkConf().getAll())
 
 
 def _launch(options: Mapping[str, str], output: Path) -> None:

@@ -14,8 +14,8 @@ from isthmus.converters import MessageConverter, ReceivedRecord, converter
 from isthmus.edges.amqp.protocol import Link
 from isthmus.edges.amqp.protocol.conditions import NOT_FOUND, NOT_IMPLEMENTED, UNAUTHORIZED_ACCESS
 from isthmus.edges.amqp.protocol.performatives import SETTLED
-from isthmus.edges.amqp.protocol.terms import Source
-from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Client, ReceiverRequest
+from isthmus.edges.amqp.protocol.terms import Source, Target
+from isthmus.edges.amqp.server.contract import PARTITION_NOT_EXISTS, Client, ReceiverRequest
 from isthmus.edges.amqp.server.receivers.addresses import Kind, Origin, origin_of
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
 from isthmus.edges.amqp.server.receivers.browser import BrowserSource
@@ -44,7 +44,6 @@ from isthmus.kafka.records import PolledRecord
 
 T = TypeVar("T")
 
-PARTITION_NOT_EXISTS: Final = f"{ERROR_PREFIX}partition-not-exists"
 QUEUE_PREFIX: Final = "jms-queue:"
 """Before the topic in the name of a queue's share group."""
 OUTCOMES: Final = (
@@ -94,7 +93,8 @@ class KafkaOutgoingLinks:
             asked = await self._find_subscription(request)
         filters = filters_of(asked.filter)
         if asked.dynamic:
-            asked = replace(asked, address=await self._temporary.create(request.client.connection_id))
+            owner = _owner_of_node(request.client, asked.capabilities)
+            asked = replace(asked, address=await self._temporary.create(owner))
         origin = origin_of(asked)
         if origin.kind is Kind.TEMPORARY:
             return self._open_temporary(request, asked, filters)
@@ -126,9 +126,10 @@ class KafkaOutgoingLinks:
             return everything
         return _wants(filters, client)
 
-    async def create_node(self, link: Link, client: Client) -> str:  # noqa: ARG002
+    async def create_node(self, link: Link, client: Client) -> str:
         """A temporary queue."""
-        return await self._temporary.create(client.connection_id)
+        capabilities = link.target.capabilities if isinstance(link.target, Target) else ()
+        return await self._temporary.create(_owner_of_node(client, capabilities))
 
     async def delete_node(self, address: str) -> None:
         """Remove a temporary queue."""
@@ -137,7 +138,8 @@ class KafkaOutgoingLinks:
     def _open_temporary(
         self, request: ReceiverRequest, source: Source, filters: Filters
     ) -> KafkaOutgoingLink:
-        supply = self._temporary.source(source.address or "", request.client.connection_id)
+        client = request.client
+        supply = self._temporary.source(source.address or "", (client.connection_id, _user_of(client)))
         return KafkaOutgoingLink(
             request,
             BudgetedSource(supply, self._budget),
@@ -246,6 +248,16 @@ def _message(converter: MessageConverter, record: PolledRecord) -> AmqpMessage:
     """The message of a record, as a selector sees it. Raises `SoftFailure`."""
     message = converter.to_amqp_message("", record.record)
     return with_deliveries(message, record.deliveries) if record.deliveries else message
+
+
+def _user_of(client: Client) -> str:
+    return f"user {client.identity.user}"
+
+
+def _owner_of_node(client: Client, capabilities: Collection[str]) -> str:
+    """Who may receive from a temporary node: of JMS' the connection, of any other dynamic node the user."""
+    is_jms = "temporary-queue" in capabilities or "temporary-topic" in capabilities
+    return client.connection_id if is_jms else _user_of(client)
 
 
 def _wants(filters: Filters, client: Client) -> Wants:

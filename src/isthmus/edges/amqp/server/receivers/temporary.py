@@ -13,14 +13,14 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import KafkaRecord, ReceivedRecord, converter
-from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
+from isthmus.edges.amqp.protocol.conditions import NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, RESOURCE_LOCKED
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSink
 from isthmus.edges.reconnect import Backoff
 from isthmus.errors import ConversionFailure, Refused
@@ -28,12 +28,14 @@ from isthmus.journal.layout import HEADER_PREFIX
 from isthmus.kafka.consumer import LATEST, Consumer
 from isthmus.kafka.faults import reason
 from isthmus.kafka.options import Kafka
-from isthmus.kafka.records import PolledRecord
+from isthmus.kafka.records import PolledRecord, held_bytes
 from isthmus.routing.route import TEMPORARY_PREFIX
 
 log = logging.getLogger(__name__)
 
 LIMIT_BYTES: Final = 64 * 2**20
+MAX_QUEUES: Final = 1000
+"""How many temporary queues an owner may have."""
 BATCH: Final = 500
 POLL_S: Final = 60.0
 
@@ -72,10 +74,15 @@ class TemporaryQueues:
         self._changing = asyncio.Lock()
 
     async def create(self, owner: str) -> str:
-        """The address of a new queue, which only its owner may receive from. Raises `HardFailure`."""
+        """The address of a new queue, which only its owner may receive from.
+
+        Raises `Refused` to one that has too many, and `HardFailure`.
+        """
         async with self._changing:
             if self._tail is None:
                 self._tail = _Tail(self._kafka, self._topic, await self._ends(), self._on_records)
+            if sum(queue.owner == owner for queue in self._queues.values()) >= MAX_QUEUES:
+                raise Refused(RESOURCE_LIMIT_EXCEEDED, f"{MAX_QUEUES} temporary queues are the most")
             address = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
             self._queues[address] = _Queue(owner)
             return address
@@ -88,11 +95,13 @@ class TemporaryQueues:
                 tail, self._tail = self._tail, None
                 await tail.close()
 
-    def source(self, address: str, owner: str) -> TemporarySource:
-        """What comes to a queue. Raises `Refused` to everyone but its owner."""
+    def source(self, address: str, owners: Collection[str]) -> TemporarySource:
+        """What comes to a queue. Raises `Refused` to everyone but its owner, who may go by several names."""
         queue = self._queues.get(address)
-        if queue is None or queue.owner != owner:
-            raise Refused(NOT_FOUND, f"this connection has made no temporary queue {address!r:.300}")
+        if queue is None:
+            raise Refused(NOT_FOUND, f"there is no temporary queue {address!r:.300}")
+        if queue.owner not in owners:
+            raise Refused(RESOURCE_LOCKED, f"the temporary queue {address!r:.300} is that of another")
         return TemporarySource(queue)
 
     def _on_records(self, records: Iterable[Any]) -> None:
@@ -115,10 +124,10 @@ class _Queue:
 
     def put(self, taken: PolledRecord, *, first: bool = False) -> bool:
         """Take a record. False if there is no room for it."""
-        size = len(taken.read.value or b"")
-        if self._size_bytes + size > LIMIT_BYTES and not first:
+        taken.size = held_bytes(taken.read)
+        if self._size_bytes + taken.size > LIMIT_BYTES and not first:
             return False
-        self._size_bytes += size
+        self._size_bytes += taken.size
         if first:
             self.waiting.appendleft(taken)
         else:
@@ -131,7 +140,7 @@ class _Queue:
         for source in self.sources:
             while self.waiting and source.wanted:
                 taken = self.waiting.popleft()
-                self._size_bytes -= len(taken.read.value or b"")
+                self._size_bytes -= taken.size
                 source.take(taken)
 
 
