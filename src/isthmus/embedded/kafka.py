@@ -88,6 +88,8 @@ _SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     # A receiver of a JMS queue learns with its second heartbeat what it may read: five seconds by default.
+    # Client ids of a process that died are free again after that time.
+    "group.consumer.min.session.timeout.ms": "10000",
     "group.share.heartbeat.interval.ms": "1000",
     "group.share.min.heartbeat.interval.ms": "1000",
     "share.coordinator.state.topic.num.partitions": "4",

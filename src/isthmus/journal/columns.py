@@ -262,6 +262,14 @@ class MessageColumns:
         journal = F.slice("headers", start + 1, F.greatest(F.size("headers"), F.lit(0)))
         return F.coalesce(self._by_origin(journal, F.col("foreign_headers")), no_headers())
 
+    @property
+    def sender(self) -> Column:
+        """The header that tells the client id of the sender; none if the message does not say."""
+        name = layout.HEADER_PREFIX + layout.CLIENT
+        value = self._raw_header(name)
+        says_so = F.coalesce(F.array_contains("names", name), F.lit(False))
+        return F.when(says_so, kafka_headers({layout.CLIENT: value})).otherwise(no_headers())
+
     def published_by(self, bridge_id: str) -> Column:
         """Whether this bridge itself published the record: what guards against circles; never null."""
         mark = kafka_header(layout.ORIGIN, F.lit(bridge_id.encode()))

@@ -255,9 +255,9 @@ def _conversion(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]
             DESTINATION: F.concat(
                 message.own_headers, F.when(converters.is_encoded(message), encoded).otherwise(marks)
             ),
-            "user": F.concat(F.col("by_user.headers"), marks),
+            "user": F.concat(F.col("by_user.headers"), marks, message.sender),
         }
-        return kinds.get(kept, marks)
+        return kinds.get(kept, F.concat(marks, message.sender))
 
     def kept(route: Route) -> str:
         return "user" if route.has_own_converter else route.convert if route.has_jms_headers else ""

@@ -78,6 +78,14 @@ class AmqpSettings(Section):
             "`views` makes every selector a queue of its own",
         )
     )
+    bare_address: Annotated[Literal["refuse", "queue"], PlainValidator(values.choice("refuse", "queue"))] = (
+        setting(
+            "bare-address",
+            "refuse",
+            "what a receiver gets whose address has neither `/group.id/` nor a JMS capability: "
+            "it is refused, or receives from a `queue`, as from a broker",
+        )
+    )
     max_deliveries: Annotated[int, _number(1, 1000)] = setting(
         "max-deliveries",
         10,

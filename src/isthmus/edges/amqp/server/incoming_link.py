@@ -133,7 +133,7 @@ class IncomingLink(ServerLink):
                 raise Refused(NOT_IMPLEMENTED, "there are no temporary nodes")
             check_node_properties(target.dynamic_node_properties)
             if self._node is None:
-                self._node = await server.outgoing_links.create_node(self._link, connection.client)
+                self._node = await server.outgoing_links.create_node(target, connection.client)
             return Target(
                 self._node,
                 dynamic=True,

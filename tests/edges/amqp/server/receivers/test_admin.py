@@ -61,13 +61,13 @@ def test_a_subscription_begins_at_the_end_and_stays_where_it_is(kafka_servers: s
     async def scenario(admin: KafkaAdmin) -> None:
         receivers = ReceiverAdmin(admin, auto_create=True, partitions=2)
         partitions = await receivers.partitions(name)
-        assert await receivers.topic_of(name) is None
+        assert await receivers.begun(name) is None
         await admin.begin(name, name, {0: 0})
         await receivers.begin(name, partitions, name)
-        assert await admin.committed(name) == {(name, 0): 0, (name, 1): 0}
-        assert await receivers.topic_of(name) == name
+        assert await admin.committed(name) == {(name, 0): (0, ""), (name, 1): (0, "")}
+        assert await receivers.begun(name) == (name, "")
         await receivers.delete(name)
-        assert await receivers.topic_of(name) is None
+        assert await receivers.begun(name) is None
 
     asking(kafka_servers, scenario)
 
