@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from isthmus.journal.layout import type_entry
 from isthmus.message import OPAQUE_TYPES, HeaderType
 from isthmus.routing.key import FLOATING_TYPES, NOT_FINITE
-from isthmus.routing.pattern import in_re2, literal_start, whole
+from isthmus.routing.pattern import in_re2, literal_start
 from isthmus.routing.predicate import (
     NUMBER,
     Address,
@@ -67,13 +67,13 @@ def matches(predicate: Predicate, address: Column, header: HeaderLookup) -> Colu
     return meaning(predicate)
 
 
-def finds(value: Column, pattern: str) -> Column:
-    """Whether a text has what the pattern describes; null where the text is null.
+def finds(value: Column, pattern: str, *, whole: bool = False) -> Column:
+    """Whether a text has what the pattern describes, or as a whole is that; null where the text is null.
 
     Spark has no function for RE2, but one that calls a method, which its code generator takes as it does its
     own functions. ``rlike`` is Java's engine: a text can make it overflow its stack.
     """
-    if (start := literal_start(pattern)) is not None:
+    if not whole and (start := literal_start(pattern)) is not None:
         return value.startswith(start)
     jvm = SparkContext._jvm
     if jvm is None:
@@ -86,7 +86,8 @@ def finds(value: Column, pattern: str) -> Column:
         seq = jvm.PythonUtils.toSeq
         return expressions.objects.Invoke(on, method, gives, seq(list(arguments)), seq([]), True, True, True)
 
-    re2 = jvm.com.google.re2j.Pattern.compile(in_re2(pattern))
+    written = rf"\A(?:{in_re2(pattern)})\z" if whole else in_re2(pattern)
+    re2 = jvm.com.google.re2j.Pattern.compile(written)
     literal = expressions.Literal(re2, types.ObjectType(re2.getClass()))
     string = types.ObjectType(jvm.java.lang.Class.forName("java.lang.String"))
     text = call(columns.expression(value._jc), "toString", string)
@@ -135,7 +136,7 @@ def key_error(name: str, pattern: str | None, value: Column, types: Column) -> C
     )
     if pattern is None:
         return error
-    return error.when(~finds(text, whole(pattern)), f"header {name} does not match conv.key.pattern")
+    return error.when(~finds(text, pattern, whole=True), f"header {name} does not match conv.key.pattern")
 
 
 def _has_type(name: str, declared: Iterable[HeaderType], types: Column) -> Column:
