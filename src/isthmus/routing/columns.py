@@ -7,8 +7,9 @@ messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from zlib import crc32
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -62,6 +63,30 @@ def matches(predicate: Predicate, address: Column, header: HeaderLookup) -> Colu
                 return _certain(value(field).rlike(f"(?d){pattern}"))
 
     return meaning(predicate)
+
+
+def address_of(predicate: Predicate) -> str | None:
+    """The one address that a predicate takes, and whose messages it all takes; None if it is another kind."""
+    match predicate:
+        case Compare(Address(), "==", Literal(text, None)):
+            return text
+    return None
+
+
+def look_up(table: Mapping[str, int], text: Column) -> Column:
+    """The number that a text has in a table; null where it has none. A long table costs what a short one
+    does.
+
+    Spark searches a map from its beginning. So there is one for every few texts, found by their checksum.
+    """
+    maps: list[dict[bytes, int]] = [{} for _ in range(max(1, len(table) // 4))]
+    for each, number in table.items():
+        maps[crc32(each.encode()) % len(maps)][each.encode()] = number
+    # One text instead of some calls for each entry.
+    written = (", ".join(f"X'{key.hex()}', {number}" for key, number in entries.items()) for entries in maps)
+    buckets = F.expr(f"array({', '.join(f'cast(map({each}) as map<binary, int>)' for each in written)})")
+    bytes_ = text.cast("binary")
+    return F.try_element_at(F.get(buckets, (F.crc32(bytes_) % len(maps)).cast("int")), bytes_)
 
 
 def _compare(value: Column, sign: str, literal: Literal) -> Column:
