@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
+from isthmus.edges.amqp.server.addresses import _possible
 from tests.fuzz import amqp, bridge_message
 from tests.fuzz.door import Door, Opening, damaged_text
 
@@ -18,7 +19,6 @@ from isthmus import config
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue, MessageProperties
 from isthmus.config.syntax import properties
 from isthmus.converters import ReceivedRecord, converter
-from isthmus.edges.amqp.server.addresses import _possible
 from isthmus.edges.amqp.server.receivers.selector import Selector
 from isthmus.errors import DecodeError, PredicateError, SelectorError, SoftFailure
 from isthmus.message import Body, BodyKind, Header, Message

@@ -79,6 +79,8 @@ _SETTINGS = {
     "queued.max.request.bytes": str(128 * 2**20),
     "log.cleaner.dedupe.buffer.size": str(32 * 2**20),  # taken from the heap at start; 128 MiB by default
     "group.initial.rebalance.delay.ms": "0",
+    # So often the controller writes a record that says nothing while nothing happens: each 500 ms by default.
+    "metadata.max.idle.interval.ms": "10000",
     # One node, and few clients: with the usual 50 partitions, these topics are some 900 files.
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",
@@ -86,6 +88,8 @@ _SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     # A receiver of a JMS queue learns with its second heartbeat what it may read: five seconds by default.
+    # Client ids of a process that died are free again after that time.
+    "group.consumer.min.session.timeout.ms": "10000",
     "group.share.heartbeat.interval.ms": "1000",
     "group.share.min.heartbeat.interval.ms": "1000",
     "share.coordinator.state.topic.num.partitions": "4",

@@ -78,8 +78,8 @@ class Monitor:
                 f"the monitor cannot listen on {host}:{port}: {error.strerror}",
                 remedy="set monitor.host and monitor.port; port 0 takes any that is free",
             ) from None
-        # A short interval: closing waits for it.
-        Thread(target=self._server.serve_forever, args=(0.05,), name="monitor", daemon=True).start()
+        # Closing waits for the interval, and between two there is nothing to do: requests wake it up.
+        Thread(target=self._server.serve_forever, args=(0.5,), name="monitor", daemon=True).start()
 
     @property
     def url(self) -> str:
@@ -227,23 +227,30 @@ def _page(metrics: RouterMetrics, wrong: Mapping[str, str]) -> str:
     def row(*cells: object) -> str:
         return "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in cells) + "</tr>"
 
-    def latency(average_ms: float | None) -> str:
-        return "" if average_ms is None else f"{average_ms:.1f} ms"
+    def average(ms: float | None, digits: int) -> str:
+        return "" if ms is None else f"{ms:.{digits}f} ms"
 
     routes = "".join(
-        row(name, counts.success, counts.failure, latency(counts.latency_avg_ms))
+        row(
+            name,
+            counts.success,
+            counts.failure,
+            average(counts.routing_avg_ms, 3),
+            average(counts.age_avg_ms, 1),
+        )
         for name, counts in metrics.routes.items()
     )
     outcomes = "".join(row(outcome.value, count) for outcome, count in metrics.outcomes.items() if count)
     problems = "".join(row(part, problem) for part, problem in wrong.items())
     state = "down" if wrong else "up"
-    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="5">
+    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">
 <title>Isthmus: {state}</title>
 <style>body{{font:16px system-ui;margin:3em auto;max-width:48em;color:#1d2733}}
 table{{border-collapse:collapse;width:100%;margin:1em 0}}
 td,th{{text-align:left;padding:.4em .8em;border-bottom:1px solid #dde3ea}}
 .up{{color:#17803d}}.down{{color:#b42318}}</style>
 <h1>Isthmus is <span class="{state}">{state}</span></h1>{f"<table>{problems}</table>" if problems else ""}
-<table><tr><th>route<th>published<th>failed<th>latency, average</tr>{routes}</table>
+<table><tr><th>route<th>published<th>failed<th>routing, average<th>age, average</tr>{routes}</table>
+<p>Lag: {metrics.lag} records.</p>
 <table><tr><th>outcome<th>records</tr>{outcomes}</table>
 <p><a href="metrics">metrics</a> · <a href="healthz">health</a></p></html>"""

@@ -13,9 +13,10 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition as AsyncTopicPartition
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from tests.support.names import unique
+from tests.support.polling import eventually
 
 from isthmus.journal.layout import Record
-from isthmus.kafka.blocking import QUIET, create_topics
+from isthmus.kafka.blocking import QUIET, admin_client, create_topics, topic_names
 from isthmus.kafka.options import Kafka
 
 LOOK_S = 0.3
@@ -120,3 +121,10 @@ def followed(kafka: Kafka, topic: str) -> Iterator[Topic]:
         yield Topic(consumer)
     finally:
         consumer.close()
+
+
+def delete_topic(servers: str, topic: str) -> None:
+    """Delete a topic, and wait until it is gone."""
+    admin = admin_client(Kafka(servers))
+    admin.delete_topics([topic])[topic].result()
+    eventually(lambda: topic not in topic_names(Kafka(servers)))

@@ -17,6 +17,7 @@ from tests.support.polling import eventually
 from isthmus.errors import HardFailure
 from isthmus.routing.counts import BatchCounts, RouteCounts
 from isthmus.routing.plan import Outcome
+from isthmus.telemetry.events import Event
 from isthmus.telemetry.http import Monitor
 from isthmus.telemetry.metrics import RouterMetrics
 
@@ -32,8 +33,10 @@ class Bridge:
 
     def __init__(self) -> None:
         self.wrong: dict[str, str] = {}
-        metrics = RouterMetrics("b", ["<orders & co>"])
-        metrics.add(BatchCounts([RouteCounts(3, 1, 60, 3)], {Outcome.PUBLISHED: 3, Outcome.SKIPPED: 1}))
+        route = "<orders & co>"
+        metrics = RouterMetrics("b", {route: "t"})
+        metrics.add(BatchCounts([RouteCounts(3, 1)], {Outcome.PUBLISHED: 3, Outcome.SKIPPED: 1}))
+        metrics.told(Event(position="j:0:0", outcome="published", route=route, age_ms=20, routing_ns=50_000))
         self.monitor = Monitor("127.0.0.1", 0, metrics, lambda: self.wrong)
 
     def get(self, path: str, method: str = "GET") -> Answer:
@@ -81,8 +84,9 @@ def test_the_page_shows_routes_and_outcomes(bridge: Bridge) -> None:
     status, kind, body = bridge.get("/")
     assert status == 200
     assert kind.startswith("text/html")
-    assert "<td>3</td><td>1</td><td>20.0 ms</td>" in body
+    assert "<td>3</td><td>1</td><td>0.050 ms</td><td>20.0 ms</td>" in body
     assert "<td>published</td><td>3</td>" in body
+    assert "Lag: 0 records" in body
     assert "Isthmus: up" in body
 
 
@@ -113,13 +117,13 @@ def test_a_port_that_is_taken_is_a_hard_failure() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as other:
         port = other.getsockname()[1]
         with pytest.raises(HardFailure, match=f"cannot listen on 127.0.0.1:{port}") as caught:
-            Monitor("127.0.0.1", port, RouterMetrics("b", []), dict)
+            Monitor("127.0.0.1", port, RouterMetrics("b", {}), dict)
     assert "monitor.port" in caught.value.remedy
 
 
 def test_an_address_of_another_machine_is_a_hard_failure() -> None:
     with pytest.raises(HardFailure, match=r"cannot listen on 192\.0\.2\.1:0"):
-        Monitor("192.0.2.1", 0, RouterMetrics("b", []), dict)
+        Monitor("192.0.2.1", 0, RouterMetrics("b", {}), dict)
 
 
 def test_a_closed_monitor_answers_no_more() -> None:

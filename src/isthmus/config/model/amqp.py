@@ -78,6 +78,14 @@ class AmqpSettings(Section):
             "`views` makes every selector a queue of its own",
         )
     )
+    bare_address: Annotated[Literal["refuse", "queue"], PlainValidator(values.choice("refuse", "queue"))] = (
+        setting(
+            "bare-address",
+            "refuse",
+            "what a receiver gets whose address has neither `/group.id/` nor a JMS capability: "
+            "it is refused, or receives from a `queue`, as from a broker",
+        )
+    )
     max_deliveries: Annotated[int, _number(1, 1000)] = setting(
         "max-deliveries",
         10,
@@ -113,6 +121,9 @@ class AmqpSettings(Section):
     )
     max_links: Annotated[int, _number(1, 1_000_000)] = setting(
         "max-links", 1024, "how many links a session may have"
+    )
+    max_receivers: Annotated[int, _number(1, 1_000_000)] = setting(
+        "max-receivers", 256, "how many links a connection may receive on, in all its sessions"
     )
     max_frame_size: Annotated[int, _number(512, 1 << 24)] = setting(
         "max-frame-size", 128 * 1024, "the largest frame that is taken, in bytes"

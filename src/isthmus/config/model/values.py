@@ -15,7 +15,7 @@ from isthmus.config.syntax.hidden import Hidden, Options, alike, hide
 from isthmus.converters.registry import canonical_name
 from isthmus.errors import PredicateError
 from isthmus.message import canonical_header_name
-from isthmus.routing.pattern import check_pattern
+from isthmus.routing.pattern import in_re2
 from isthmus.routing.predicate import Exists, HeaderField, Predicate, parse
 
 EMBEDDED = "embedded"
@@ -85,6 +85,15 @@ def topic_name(value: object) -> str:
             return value
         raise ValueError(f"expected a topic's name of at most {MAX_TOPIC_LENGTH} characters")
     raise ValueError("expected a topic's name: letters, digits, '.', '_' or '-'")
+
+
+def is_topic_name(text: str) -> bool:
+    """Whether Kafka takes it for the name of a topic."""
+    try:
+        topic_name(text)
+    except ValueError:
+        return False
+    return True
 
 
 def topic_names(value: object) -> tuple[str, ...]:
@@ -210,7 +219,7 @@ def pattern(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("expected a regular expression")
     try:
-        check_pattern(value)
+        in_re2(value)
     except ValueError as error:
         # The reason quotes the pattern, which may be a secret.
         reason = "" if isinstance(value, Hidden) else f": {error}"

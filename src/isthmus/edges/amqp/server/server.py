@@ -17,21 +17,23 @@ from functools import partial
 from typing import Any, Final
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
+from isthmus.edges.addresses import AddressBook
 from isthmus.edges.amqp.protocol import Connection, Identity, Limits, Open, SaslServer
 from isthmus.edges.amqp.protocol.conditions import CONNECTION_FORCED, RESOURCE_LIMIT_EXCEEDED
+from isthmus.edges.amqp.protocol.connection import SOLE_CONNECTION
 from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from isthmus.edges.amqp.protocol.terms import Error
-from isthmus.edges.amqp.server.addresses import AddressBook
 from isthmus.edges.amqp.server.connection import ServerConnection
 from isthmus.edges.amqp.server.contract import Client, OutgoingLinks
 from isthmus.edges.amqp.server.tls import TlsHandshake
 from isthmus.edges.amqp.server.users import ANYTHING, User, Users
 from isthmus.edges.contract import Journal
+from isthmus.kafka.name_locks import NameLocks
 from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 
 log = logging.getLogger(__name__)
 
-CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS")
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", SOLE_CONNECTION)
 OVERHEAD_BYTES: Final = 4096
 """What a message in flight takes in memory beside its bytes, roughly."""
 
@@ -66,7 +68,9 @@ class AmqpServer:
         users: Users | None = None,
         reserved: ReservedTopics = BY_PREFIX,
         outgoing_links: OutgoingLinks | None = None,
+        client_ids: NameLocks | None = None,
         as_json: bool = False,
+        senders_choose: bool = False,
         link_close_s: float = 5.0,
     ) -> None:
         """``link_close_s`` is how long a client waits at most for a link of its to be closed."""
@@ -75,8 +79,12 @@ class AmqpServer:
         self.addresses = addresses
         self.max_message_size = settings.max_message_size or max_message_size
         self.outgoing_links = outgoing_links
+        self.client_ids = client_ids or NameLocks()
+        """The client ids that are in use."""
         self.as_json = as_json
         """Whether any route needs the document of the ``json`` converter."""
+        self.senders_choose = senders_choose
+        """Whether senders may name the partition of a JMS destination."""
         self.link_close_s = link_close_s
         self.stats = Stats()
         self._amqps = amqps or AmqpsSettings()
@@ -173,7 +181,9 @@ class AmqpServer:
         if anonymous:
             mechanisms.append(ANONYMOUS)
         sasl = SaslServer(mechanisms, self._users, external)
-        return Connection.server(self._limits, sasl, answer=self._answer, needs_sasl=not anonymous)
+        return Connection.server(
+            self._limits, sasl, answer=self._answer, needs_sasl=not anonymous, holds_open=True
+        )
 
     def admit(self, connection: ServerConnection) -> bool:
         """Whether there is room for one more, which whoever is silent for the longest makes if need be."""
