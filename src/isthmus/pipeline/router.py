@@ -198,15 +198,18 @@ def _with_destinations(routed: DataFrame, plan: RoutingPlan, message: MessageCol
     """The rows, and once more those that also go to the JMS destination that they were sent to."""
     if not plan.keep_destinations:
         return routed
-    route, destinations = F.col("route"), F.lit(len(plan.routes) - 1)
+    route, destination = F.col("route"), F.lit(len(plan.routes) - 1)
+    for place, each in enumerate(plan.routes):
+        if each.for_destination:
+            destination = F.when(message.topic_name == each.topic, F.lit(place)).otherwise(destination)
     # Whether messages that are not durable are routed says nothing of who receives from their address.
     deliverable = F.coalesce("aside", F.lit(code(Outcome.NON_DURABLE))) == code(Outcome.NON_DURABLE)
     kept = message.is_destination & F.col("defect").isNull() & deliverable
-    there_already = (_listed(plan, lambda route: route.topic) == message.topic_name) | (route == destinations)
+    there_already = _listed(plan, lambda route: route.topic) == message.topic_name
     routes = (
         F.when(~kept | there_already, F.array(route))
-        .when(route.isNull(), F.array(destinations))
-        .otherwise(F.array(route, destinations))
+        .when(route.isNull() | _is_direct(plan), F.array(destination))
+        .otherwise(F.array(route, destination))
     )
     return routed.withColumn("route", F.explode(routes))
 

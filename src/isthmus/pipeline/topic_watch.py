@@ -33,11 +33,14 @@ class TopicWatch:
         self._due = clock() + look_s
         self._asking: Thread | None = None
         self._answer: RoutingPlan | HardFailure | None = None
+        self._failed = False
+        """Whether the last look found a topic that cannot be used."""
 
     def poll(self) -> RoutingPlan | None:
         """The plan as it would be made now, once after each look.
 
-        Raises `HardFailure` for a topic that the bridge needs and cannot use any more.
+        Raises `HardFailure` for a topic that the bridge needs and cannot use any more, if two looks in a row
+        say so: a broker that has just started may not know of all topics yet.
         """
         if self._asking is None:
             if self._clock() >= self._due:
@@ -48,9 +51,12 @@ class TopicWatch:
             return None
         answer, self._answer, self._asking = self._answer, None, None
         self._due = self._clock() + self._look_s
-        if isinstance(answer, HardFailure):
+        failed_before, self._failed = self._failed, isinstance(answer, HardFailure)
+        if not isinstance(answer, HardFailure):
+            return answer
+        if failed_before:
             raise answer
-        return answer
+        return None
 
     def _look(self) -> None:
         try:

@@ -70,6 +70,12 @@ def in_re2(pattern: str) -> str:
     return written
 
 
+def whole(pattern: str) -> str:
+    """The pattern for a text that it describes from beginning to end."""
+    ignoring_case = "(?i)" if pattern.startswith("(?i)") else ""
+    return rf"{ignoring_case}\A(?:{pattern.removeprefix(ignoring_case)})\Z"
+
+
 def literal_start(pattern: str) -> str | None:
     """The text that a value must begin with, if that is all that the pattern says; else None."""
     tree = parser.parse(_strict(pattern), re.ASCII)

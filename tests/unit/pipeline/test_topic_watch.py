@@ -93,7 +93,10 @@ def test_an_absence_of_kafka_is_waited_out() -> None:
     assert answers(TopicWatch(failing(away, away), look_s=0)) == [PLAN]
 
 
-def test_a_topic_that_is_gone_is_told() -> None:
-    watch = TopicWatch(failing(HardFailure("topic t does not exist", remedy="")), look_s=0)
+def test_a_topic_that_is_gone_is_told_when_a_second_look_says_so() -> None:
+    gone = HardFailure("topic t does not exist", remedy="")
     with pytest.raises(HardFailure, match="topic t does not exist"):
-        answers(watch)
+        answers(TopicWatch(failing(gone, gone), look_s=0))
+    assert answers(TopicWatch(failing(gone), look_s=0)) == [PLAN]
+    away = Outage("away", remedy="")
+    assert answers(TopicWatch(failing(gone, away, gone), look_s=0)) == [PLAN]
