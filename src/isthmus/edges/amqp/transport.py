@@ -6,6 +6,9 @@
        ▲                            │
        └───────────  flush  ◄───────┘  once per turn of the loop, however much was decided in it
 
+No more than `READ_BYTES` are read in a turn, and no more frames handled than `Limits.max_frames`, so that no
+peer keeps the others waiting for long.
+
 Every handler of a link is told of its end once: by a detach, by the end of its session, or by that of the
 connection. Whatever a handler raises closes this connection with ``amqp:internal-error``, with a traceback in
 the log, and no other connection. A peer that does not answer close is cut off.
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -54,7 +58,20 @@ TICK_S: Final = 0.5
 _UNEXPECTED: Final = "an AMQP connection ends with an unexpected error"
 
 
-class AmqpTransport(asyncio.Protocol):
+READ_BYTES: Final = 64 * 1024
+
+_buffers = threading.local()
+"""What is read into, one for each thread, and so for each event loop: what is in it is copied at once."""
+
+
+def _read_buffer() -> memoryview:
+    if not hasattr(_buffers, "view"):
+        _buffers.view = memoryview(bytearray(READ_BYTES))
+    view: memoryview = _buffers.view
+    return view
+
+
+class AmqpTransport(asyncio.BufferedProtocol):
     """One connection, from `connection_made` to `connection_lost`. All of it is used on the loop."""
 
     engine: Connection
@@ -68,6 +85,8 @@ class AmqpTransport(asyncio.Protocol):
         """Whether the socket is read."""
         self.congested = False
         """Whether the peer reads too slowly: what is sent now waits in memory."""
+        self.busy = False
+        """Whether the peer has sent so much that what is left of it waits for the next turn of the loop."""
         self.answer_held = False
         """Whether the answer to the peer's close waits for something; nothing else is sent behind a close."""
         self._loop = asyncio.get_running_loop()
@@ -83,6 +102,9 @@ class AmqpTransport(asyncio.Protocol):
     def accept_link(self, link: Link, attach: Attach) -> LinkHandler | None:  # noqa: ARG002
         """Who handles a link that the peer attached; None refuses it."""
         return None
+
+    def on_received(self) -> None:
+        """All that is whole of what has arrived is handled, or as much of it as this turn is for."""
 
     def on_password(self, check: PasswordCheck) -> None:
         """A client showed a password: `on_checked` is to be told whether it is right."""
@@ -140,6 +162,10 @@ class AmqpTransport(asyncio.Protocol):
         """Go on with what the client sends: its password is the right one, or not."""
         self._handle(self.engine.password_checked(fits))
 
+    def update_backpressure(self) -> None:
+        """Read on, or no further."""
+        self.set_reading(not self.busy)
+
     def close_with(self, error: Error | None) -> None:
         """Send close, and cut the connection if the peer does not answer in time."""
         self.closing = True
@@ -173,9 +199,20 @@ class AmqpTransport(asyncio.Protocol):
         self._socket = transport
         self._tick()
 
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """Where to read to."""
+        return _read_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So much was read."""
+        self.data_received(bytes(_read_buffer()[:nbytes]))
+
     def data_received(self, data: bytes) -> None:
         """The peer has sent something."""
         self._handle(self.engine.receive_data(data, self._loop.time()))
+        self.on_received()
+        if self.engine.has_more and not self.busy:
+            self._go_on_later()
 
     def pause_writing(self) -> None:
         """The peer reads too slowly."""
@@ -220,6 +257,22 @@ class AmqpTransport(asyncio.Protocol):
         except Exception as error:
             self.fail(error)
         self.flush()
+
+    def _go_on_later(self) -> None:
+        self.busy = True
+        self.update_backpressure()
+        self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self.busy = False
+        if self.lost:
+            return
+        self._handle(self.engine.receive_more())
+        self.on_received()
+        if self.engine.has_more:
+            self._go_on_later()
+        else:
+            self.update_backpressure()
 
     def _links(self) -> list[Link]:
         sessions = self.engine.sessions.values()

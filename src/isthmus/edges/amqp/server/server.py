@@ -32,6 +32,8 @@ from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 log = logging.getLogger(__name__)
 
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS")
+MAX_FRAMES: Final = 256
+"""How many frames of a client are handled in one turn of the loop."""
 OVERHEAD_BYTES: Final = 4096
 """What a message in flight takes in memory beside its bytes, roughly."""
 
@@ -87,6 +89,7 @@ class AmqpServer:
             channel_max=settings.max_sessions - 1,
             handle_max=settings.max_links - 1,
             idle_timeout_s=settings.idle_timeout_s,
+            max_frames=MAX_FRAMES,
             max_partial_bytes=max(settings.max_unsettled_bytes, 2 * self.max_message_size),
         )
         self._answer = Open(container_id, offered_capabilities=CAPABILITIES)
@@ -290,7 +293,7 @@ class AmqpServer:
     async def _listen(self, port: int, amqps: AmqpsSettings | None, reuse_port: bool) -> None:
         context = None if amqps is None else amqps.context()
 
-        def accept() -> asyncio.Protocol:
+        def accept() -> asyncio.BaseProtocol:
             return (
                 ServerConnection(self) if context is None else TlsHandshake(ServerConnection(self), context)
             )
