@@ -71,8 +71,11 @@ def _read_buffer() -> memoryview:
     return view
 
 
-class AmqpTransport(asyncio.BufferedProtocol):
-    """One connection, from `connection_made` to `connection_lost`. All of it is used on the loop."""
+class AmqpTransport(asyncio.BufferedProtocol, asyncio.Protocol):
+    """One connection, from `connection_made` to `connection_lost`. All of it is used on the loop.
+
+    asyncio reads into a buffer of ours; whatever stands in between, as a WebSocket does, hands over bytes.
+    """
 
     engine: Connection
     """To be set before `connection_made` of this class is called."""
@@ -117,7 +120,7 @@ class AmqpTransport(asyncio.BufferedProtocol):
 
     def on_session_ended(self, session: Session, error: Error | None, *, local: bool) -> None:  # noqa: ARG002
         """The peer ended a session, or a fault of its did (``local``). Its links end with it."""
-        self.end_links(session)
+        self.end_links(session, lost=False)
         session.end()
 
     def on_closed(self, error: Error | None, *, local: bool) -> None:
@@ -162,6 +165,13 @@ class AmqpTransport(asyncio.BufferedProtocol):
         """Go on with what the client sends: its password is the right one, or not."""
         self._handle(self.engine.password_checked(fits))
 
+    def answer_open(self, error: Error | None) -> None:
+        """Let the client in whose open was held, or close the connection with an error."""
+        self.closing = error is not None
+        self._handle(self.engine.answer_open(error))
+        if self.closing:
+            self._cut_off_later()
+
     def update_backpressure(self) -> None:
         """Read on, or no further."""
         self.set_reading(not self.busy)
@@ -183,13 +193,13 @@ class AmqpTransport(asyncio.BufferedProtocol):
         log.error(_UNEXPECTED, exc_info=error)
         self.close_with(Error(INTERNAL_ERROR, "an unexpected error; the log of the bridge tells more"))
 
-    def end_links(self, session: Session | None = None) -> None:
-        """Tell the handlers of a session, or of all, that their links are over."""
+    def end_links(self, session: Session | None = None, *, lost: bool = True) -> None:
+        """Tell the handlers of a session, or of all, that their links are over, ``lost`` or in good order."""
         for link in self._links() if session is None else [*session.links.values(), *session.suspended]:
             handler, link.handler = link.handler, None
             if handler is not None:
                 with self._contained():
-                    handler.on_detach(closed=False, error=None, lost=True)
+                    handler.on_detach(closed=False, error=None, lost=lost)
 
     # What asyncio calls
 
@@ -210,9 +220,6 @@ class AmqpTransport(asyncio.BufferedProtocol):
     def data_received(self, data: bytes) -> None:
         """The peer has sent something."""
         self._handle(self.engine.receive_data(data, self._loop.time()))
-        self.on_received()
-        if self.engine.has_more and not self.busy:
-            self._go_on_later()
 
     def pause_writing(self) -> None:
         """The peer reads too slowly."""
@@ -257,6 +264,9 @@ class AmqpTransport(asyncio.BufferedProtocol):
         except Exception as error:
             self.fail(error)
         self.flush()
+        self.on_received()
+        if self.engine.has_more and not self.busy:
+            self._go_on_later()
 
     def _go_on_later(self) -> None:
         self.busy = True
@@ -268,10 +278,7 @@ class AmqpTransport(asyncio.BufferedProtocol):
         if self.lost:
             return
         self._handle(self.engine.receive_more())
-        self.on_received()
-        if self.engine.has_more:
-            self._go_on_later()
-        else:
+        if not self.busy:
             self.update_backpressure()
 
     def _links(self) -> list[Link]:

@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Final
 
 from isthmus.codecs.amqp import Symbol
 from isthmus.codecs.jms import to_message
+from isthmus.edges.addresses import KEPT, QUEUE
 from isthmus.edges.amqp.entry import entry_of
 from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
 from isthmus.edges.amqp.protocol.conditions import (
     DECODE_ERROR,
     INTERNAL_ERROR,
+    MESSAGE_SIZE_EXCEEDED,
     NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
@@ -33,14 +35,14 @@ from isthmus.edges.amqp.protocol.conditions import (
 )
 from isthmus.edges.amqp.protocol.performatives import FIRST
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error, Rejected, Target, TransactionalState
-from isthmus.edges.amqp.server.addresses import KEPT, QUEUE
-from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA
+from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA, PARTITION_NOT_EXISTS
 from isthmus.edges.amqp.server.link import LIFETIME, LINK_DETACH, Granted, ServerLink, check_node_properties
 from isthmus.edges.amqp.server.transactions import Transaction
 from isthmus.errors import DecodeError, Fault, HardFailure, IsthmusError, Refused, SoftFailure
 from isthmus.journal.fast_path import EncodedEntry, FastPath
-from isthmus.journal.layout import CLIENT, encode
+from isthmus.journal.layout import CLIENT, AddressTopic, encode, partition_asked_for
 from isthmus.message import Header
+from isthmus.routing.size import MARKS_BYTES, record_size
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
@@ -131,7 +133,7 @@ class IncomingLink(ServerLink):
                 raise Refused(NOT_IMPLEMENTED, "there are no temporary nodes")
             check_node_properties(target.dynamic_node_properties)
             if self._node is None:
-                self._node = await server.outgoing_links.create_node(self._link, connection.client)
+                self._node = await server.outgoing_links.create_node(target, connection.client)
             return Target(
                 self._node,
                 dynamic=True,
@@ -163,8 +165,10 @@ class IncomingLink(ServerLink):
                 self._hold(delivery, transaction)
                 self._connection.spawn(self._look_up(entry.address))
                 return
-            if address.topic is not None:
-                entry.set_topic(address.topic)
+            if address.topic is not None and address.header is not None:
+                if address.topic.is_destination:
+                    self._check_destination(entry, address.topic, len(delivery.data))
+                entry.set_topic(address.header)
             self._write(delivery, transaction, entry)
         except (Fault, SoftFailure) as problem:
             self._refuse_delivery(delivery, transaction, problem)
@@ -188,6 +192,17 @@ class IncomingLink(ServerLink):
             sender = Header(self._connection.client.container_id)
             entry = entry._replace(message=replace(message, headers={**message.headers, CLIENT: sender}))
         return EncodedEntry(message.address, encode(entry))
+
+    def _check_destination(self, entry: EncodedEntry, topic: AddressTopic, size: int) -> None:
+        """Raises `Refused` for what the JMS destination does not take: then the sender knows of it."""
+        limit = topic.max_message_bytes
+        if 2 * size > limit and (bound := record_size(entry.record()) + MARKS_BYTES) > limit:
+            said = f"the record would have up to {bound} bytes, and {topic.name} takes {limit}"
+            raise Refused(MESSAGE_SIZE_EXCEEDED, said)
+        if self._connection.server.senders_choose:
+            asked_for = partition_asked_for(entry.record())
+            if asked_for is not None and int(asked_for) >= topic.partitions:
+                raise Refused(PARTITION_NOT_EXISTS, f"{topic.name} has no partition {asked_for}")
 
     def _check(self, address: str) -> None:
         """Raises `Refused` if the client may not send to an address."""

@@ -166,3 +166,43 @@ def test_kafka_is_read_only_while_there_are_queues() -> None:
         assert Tail.running == 0
 
     run(test)
+
+
+def test_each_subscriber_of_a_temporary_topic_has_its_own_copy_from_when_it_subscribed() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        address = await bench.queues.create("me", topic=True)
+        bench.send(address, b"before")
+        one, source = await bench.receiver(address, 10)
+        bench.send(address, b"a")
+        other, _ = await bench.receiver(address, 10)
+        bench.send(address, b"b")
+        assert one.values == [b"a", b"b"]
+        assert other.values == [b"b"]
+        await source.close()
+        bench.send(address, b"c")
+        assert (one.values, other.values) == ([b"a", b"b"], [b"b", b"c"])
+
+    asyncio.run(scenario())
+
+
+def test_what_a_receiver_of_a_temporary_queue_does_not_want_is_for_the_others() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        address = await bench.queues.create("me")
+        receiver = Receiver()
+        choosy = bench.queues.source(address, "me", wants=lambda record: record.read.value == b"b")
+        choosy.start(receiver)
+        choosy.request(10)
+        bench.send(address, b"a", b"b", b"c")
+        assert receiver.values == [b"b"]
+        looker = Receiver()
+        browser = bench.queues.source(address, "me", browses=True)
+        browser.start(looker)
+        browser.request(10)
+        await asyncio.sleep(0)
+        assert looker.values == [b"a", b"c"]
+        other, _ = await bench.receiver(address, 10)
+        assert other.values == [b"a", b"c"]
+
+    asyncio.run(scenario())
