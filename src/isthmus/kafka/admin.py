@@ -10,10 +10,15 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aiokafka.errors import KafkaError
-from aiokafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, DescribeConfigsRequest
+from aiokafka.protocol.admin import (
+    CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+)
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 
@@ -54,6 +59,13 @@ _READ, _WRITE = 3, 4
 _FORBIDDEN_TOPIC: Final = TopicFacts(
     exists=True, writable=False, readable=False, max_message_bytes=None, partitions=0
 )
+
+
+class Committed(NamedTuple):
+    """An offset that a group has committed, and the note that came with it."""
+
+    offset: int
+    note: str
 
 
 class KafkaAdmin:
@@ -159,25 +171,37 @@ class KafkaAdmin:
 
     # Groups
 
-    async def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """All offsets that a group has committed, by topic and partition; none if there is no such group."""
+    async def committed(self, group: str) -> dict[tuple[str, int], Committed]:
+        """What a group has committed, by topic and partition; nothing if there is no such group."""
 
-        async def committed() -> dict[tuple[str, int], int]:
+        async def committed() -> dict[tuple[str, int], Committed]:
             answer = await self._send_to_coordinator(group, OffsetFetchRequest(group, None))
             if answer.error_code != GROUP_ID_NOT_FOUND:
                 raise_for(answer.error_code)
             return {
-                (topic, partition): offset
+                (topic, partition): Committed(offset, note or "")
                 for topic, partitions in answer.topics
-                for partition, offset, _, code in partitions
+                for partition, offset, note, code in partitions
                 if not code and offset >= 0
             }
 
         return await self._ask(committed)
 
-    async def begin(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    async def has_members(self, group: str) -> bool:
+        """Whether anybody is in a consumer group."""
+
+        async def describe() -> bool:
+            answer = await self._send_to_coordinator(group, DescribeGroupsRequest([group]))
+            ((code, _, _, _, _, members, *_),) = answer.groups
+            if code != GROUP_ID_NOT_FOUND:
+                raise_for(code)
+            return bool(members)
+
+        return await self._ask(describe)
+
+    async def begin(self, group: str, topic: str, offsets: Mapping[int, int], note: str = "") -> None:
         """Commit offsets for a group that nobody is in; one that has members goes its own way."""
-        asked = [(topic, [(partition, offset, "") for partition, offset in offsets.items()])]
+        asked = [(topic, [(partition, offset, note) for partition, offset in offsets.items()])]
         request = OffsetCommitRequest(
             group, _NO_GENERATION, "", OffsetCommitRequest.DEFAULT_RETENTION_TIME, asked
         )

@@ -42,8 +42,10 @@ from isthmus.edges.amqp.protocol import (
 )
 from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR, NOT_ALLOWED
 from isthmus.edges.amqp.protocol.terms import RELEASED, Error
+from isthmus.edges.log_limit import LogLimit
 
 log = logging.getLogger(__name__)
+log.addFilter(LogLimit())
 
 CLOSE_S: Final = 2.0
 """How long a peer may take to answer close, and to read what was sent before it."""
@@ -93,7 +95,7 @@ class AmqpTransport(asyncio.Protocol):
 
     def on_session_ended(self, session: Session, error: Error | None, *, local: bool) -> None:  # noqa: ARG002
         """The peer ended a session, or a fault of its did (``local``). Its links end with it."""
-        self.end_links(session)
+        self.end_links(session, lost=False)
         session.end()
 
     def on_closed(self, error: Error | None, *, local: bool) -> None:
@@ -138,6 +140,13 @@ class AmqpTransport(asyncio.Protocol):
         """Go on with what the client sends: its password is the right one, or not."""
         self._handle(self.engine.password_checked(fits))
 
+    def answer_open(self, error: Error | None) -> None:
+        """Let the client in whose open was held, or close the connection with an error."""
+        self.closing = error is not None
+        self._handle(self.engine.answer_open(error))
+        if self.closing:
+            self._cut_off_later()
+
     def close_with(self, error: Error | None) -> None:
         """Send close, and cut the connection if the peer does not answer in time."""
         self.closing = True
@@ -155,13 +164,13 @@ class AmqpTransport(asyncio.Protocol):
         log.error(_UNEXPECTED, exc_info=error)
         self.close_with(Error(INTERNAL_ERROR, "an unexpected error; the log of the bridge tells more"))
 
-    def end_links(self, session: Session | None = None) -> None:
-        """Tell the handlers of a session, or of all, that their links are over."""
-        for link in self._links() if session is None else list(session.links.values()):
+    def end_links(self, session: Session | None = None, *, lost: bool = True) -> None:
+        """Tell the handlers of a session, or of all, that their links are over, ``lost`` or in good order."""
+        for link in self._links() if session is None else [*session.links.values(), *session.suspended]:
             handler, link.handler = link.handler, None
             if handler is not None:
                 with self._contained():
-                    handler.on_detach(closed=False, error=None, lost=True)
+                    handler.on_detach(closed=False, error=None, lost=lost)
 
     # What asyncio calls
 
@@ -220,7 +229,8 @@ class AmqpTransport(asyncio.Protocol):
         self.flush()
 
     def _links(self) -> list[Link]:
-        return [link for session in self.engine.sessions.values() for link in session.links.values()]
+        sessions = self.engine.sessions.values()
+        return [link for session in sessions for link in (*session.links.values(), *session.suspended)]
 
     @contextmanager
     def _contained(self) -> Iterator[None]:

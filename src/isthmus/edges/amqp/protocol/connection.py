@@ -19,7 +19,7 @@ from typing import Final, Self
 
 import msgspec
 
-from isthmus.codecs.amqp import Described, Reader
+from isthmus.codecs.amqp import Described, Reader, Symbol
 from isthmus.edges.amqp.protocol.composite import Composite, interpret
 from isthmus.edges.amqp.protocol.conditions import (
     DECODE_ERROR,
@@ -53,6 +53,7 @@ from isthmus.edges.amqp.protocol.frames import (
     frame_end,
     not_a_performative,
 )
+from isthmus.edges.amqp.protocol.link import Link
 from isthmus.edges.amqp.protocol.performatives import Begin, Close, End, Open
 from isthmus.edges.amqp.protocol.sasl import Identity, SaslClient, SaslServer
 from isthmus.edges.amqp.protocol.session import Session
@@ -60,6 +61,10 @@ from isthmus.edges.amqp.protocol.terms import Error
 from isthmus.errors import DecodeError
 
 _TRANSFER: Final = b"\x00\x53\x14"
+SOLE_CONNECTION: Final = "sole-connection-for-container"
+"""What a client desires that wants to be the only connection of its container id."""
+OPEN_FAILED: Final = Symbol("amqp:connection-establishment-failed")
+"""The property of an open that is followed by a close."""
 _MAX_SASL_FRAME_BYTES: Final = 8 * MIN_MAX_FRAME_BYTES
 """The specification says 512. Tokens in the place of passwords are longer, and other brokers take them."""
 
@@ -87,6 +92,8 @@ class _Phase(Enum):
     CHECKING = auto()
     """A password is being checked: what comes meanwhile waits."""
     AMQP_HEADER = auto()
+    OPENING = auto()
+    """It is being found out whether an open can be granted: what comes meanwhile waits."""
     FRAMES = auto()
     FINISHED = auto()
 
@@ -105,8 +112,12 @@ class Connection:
         """The sessions by our channel."""
         self.due: dict[Session, None] = {}
         """Sessions that have something gathered to be sent."""
+        self.active: dict[tuple[str, bool], Link] = {}
+        """The links that the peer has attached, by their name and our role: one name is active once."""
         self.partial_bytes = 0
         """What has arrived of unfinished messages."""
+        self.fruitless = 0
+        """How many deliveries were looked for in vain, of what the peer has sent last."""
         self._is_server = is_server
         self._needs_sasl = needs_sasl
         self._phase = _Phase.SASL_HEADER if sasl is not None else _Phase.AMQP_HEADER
@@ -115,6 +126,7 @@ class Connection:
         self._by_remote_channel: dict[int, Session] = {}
         self._pending_open: Open | None = None
         self._answer: Open | None = None
+        self._holds_open = False
         self._header_sent = False
         self._open_sent = False
         self._close_sent = False
@@ -127,10 +139,20 @@ class Connection:
 
     @classmethod
     def server(
-        cls, limits: Limits, sasl: SaslServer | None = None, *, answer: Open, needs_sasl: bool = True
+        cls,
+        limits: Limits,
+        sasl: SaslServer | None = None,
+        *,
+        answer: Open,
+        needs_sasl: bool = True,
+        holds_open: bool = False,
     ) -> Self:
-        """The server's end, which answers open with ``answer``. A client may leave SASL out if not needed."""
+        """The server's end, which answers open with ``answer``. A client may leave SASL out if not needed.
+
+        With ``holds_open`` one that asks to be its container's only connection waits for `answer_open`.
+        """
         connection = cls(limits, sasl, is_server=True, needs_sasl=needs_sasl)
+        connection._holds_open = holds_open
         # At once, and not when the application gets to it: clients send begin and attach without waiting.
         connection._answer = answer
         return connection
@@ -229,6 +251,28 @@ class Connection:
             self._receive(complete, events)
         return events
 
+    @property
+    def opening(self) -> bool:
+        """Whether the peer's open waits for `answer_open`."""
+        return self._phase is _Phase.OPENING
+
+    def answer_open(self, error: Error | None = None) -> list[Event]:
+        """Answer an open that was held, or refuse it, and return what happened since. Raises nothing."""
+        events: list[Event] = []
+        if self._phase is not _Phase.OPENING:
+            return events
+        assert self._answer is not None
+        self._phase = _Phase.FRAMES
+        if error is None:
+            self.open(self._answer)
+        else:
+            self.open(msgspec.structs.replace(self._answer, properties={OPEN_FAILED: True}))
+            self.close(error)
+        complete = self._buffer.release()
+        if complete is not None:
+            self._receive(complete, events)
+        return events
+
     def data_to_send(self, now: float | None = None) -> bytes:
         """The bytes for the peer; empty if there are none."""
         if self.due:
@@ -279,6 +323,7 @@ class Connection:
     # Inside
 
     def _receive(self, data: bytes, events: list[Event]) -> None:
+        self.fruitless = 0
         try:
             self._consume(data, events)
         except ConnectionFault as fault:
@@ -291,9 +336,10 @@ class Connection:
         reader = Reader(buf)
         while self._phase is not _Phase.FINISHED:
             phase = self._phase
-            if size - pos < 8 or phase is _Phase.CHECKING:
+            waits = phase is _Phase.CHECKING or phase is _Phase.OPENING
+            if size - pos < 8 or waits:
                 self._buffer.keep(buf[pos:], 8)
-                if phase is _Phase.CHECKING:
+                if waits:
                     self._buffer.wait()
                 return
             if phase is _Phase.SASL_HEADER or phase is _Phase.AMQP_HEADER:
@@ -408,6 +454,8 @@ class Connection:
         elif self._close_sent:
             return  # what was on its way when we closed
         elif isinstance(body, Open):
+            if channel != 0:
+                raise ConnectionFault(FRAMING_ERROR, f"open is on channel {channel}, which is not 0")
             self._on_open(body, events)
         elif self.remote_open is None:
             raise ConnectionFault(NOT_ALLOWED, f"{body.SYMBOL} comes before open")
@@ -435,7 +483,9 @@ class Connection:
         self._remote_channel_max = open.channel_max
         if open.idle_time_out:
             self._remote_idle_s = open.idle_time_out / 1000
-        if self._answer is not None and not self._open_sent:
+        if self._holds_open and SOLE_CONNECTION in open.desired_capabilities:
+            self._phase = _Phase.OPENING
+        elif self._answer is not None and not self._open_sent:
             self.open(self._answer)
         events.append(Opened(open))
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from isthmus.edges.amqp.protocol import Attach, Delivery, Identity, Link, Sender
-from isthmus.edges.amqp.protocol.terms import Error, Source
+from isthmus.edges.amqp.protocol import Attach, Delivery, Identity, Sender
+from isthmus.edges.amqp.protocol.terms import Error, Source, Target
 from isthmus.edges.amqp.server.transactions import Transactions
 from isthmus.edges.amqp.server.users import User
 from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
@@ -21,6 +21,7 @@ from isthmus.routing.route import TEMPORARY_PREFIX
 ERROR_PREFIX = "io.strimzi:"
 """Before conditions that are not AMQP's own, for clients that know them from that bridge."""
 ERROR_TO_KAFKA = f"{ERROR_PREFIX}error-to-kafka"
+PARTITION_NOT_EXISTS = f"{ERROR_PREFIX}partition-not-exists"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,7 @@ class OutgoingLinks(Protocol):
         """
         ...
 
-    async def create_node(self, link: Link, client: Client) -> str:
+    async def create_node(self, target: Target, client: Client) -> str:
         """The address of a new node, for a dynamic target of a sender. Raises `Refused`."""
         ...
 

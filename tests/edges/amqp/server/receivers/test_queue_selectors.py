@@ -99,3 +99,22 @@ def test_what_has_a_higher_priority_is_received_first(jms: JmsShell, kafka_serve
     jms.do("queue", "q", "s", topic)
     jms.do("consumer", "all", "s", "q")
     assert jms.receive("all", 10) == [str(n) for n in reversed(range(10))]
+
+
+@pytest.mark.parametrize("what", ["close\ts", "close\tc"])
+def test_only_what_the_application_was_given_is_marked_as_redelivered(
+    jms: JmsShell, kafka_servers: str, what: str
+) -> None:
+    topic = new_topic(kafka_servers)
+    fill(kafka_servers, topic, "red", "red", "red")
+    jms.do("queue", "q", "s", topic)
+    jms.do("consumer", "all", "s", "q")
+    assert jms.receive("all", 1) == ["red 0"]
+    jms.do(*what.split("\t"))  # with two messages that lie in the prefetch buffer
+    jms.do("connect", "again")
+    jms.do("session", "t", "again", "transacted")
+    jms.do("consumer", "all", "t", "q")
+    assert jms.receive("all", 2) == ["red 1", "red 2"]
+    jms.do("rollback", "t")
+    assert jms.receive("all", 2) == ["red 1 again 2", "red 2 again 2"]
+    jms.do("commit", "t")

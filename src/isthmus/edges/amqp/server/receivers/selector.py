@@ -24,6 +24,7 @@ from isthmus.errors import SelectorError
 
 MAX_LENGTH: Final = 4096
 """How many characters a selector may have: to read more would take too much of the loop's time."""
+MAX_LONG: Final = 2**63
 MAX_DEPTH: Final = 100
 """How deep a selector may nest: far beyond any real one, far below any stack."""
 MAX_LIKE: Final = 1000
@@ -177,11 +178,15 @@ class _Meaning(Transformer[Token, Expression]):
         return lambda _: text
 
     def integer(self, token: Token) -> Expression:
-        number = int(token.rstrip("lL"), 16 if token[:2].lower() == "0x" else 10)
+        number = _integer(token.rstrip("lL").replace("_", "").lower())
         return lambda _: number
 
     def decimal(self, token: Token) -> Expression:
-        number = float(token.rstrip("dDfF"))
+        number = float(token.rstrip("dDfF").replace("_", ""))
+        return lambda _: number
+
+    def hexadecimal(self, token: Token) -> Expression:
+        number = _hexadecimal(token)
         return lambda _: number
 
     def true(self) -> Expression:
@@ -189,6 +194,25 @@ class _Meaning(Transformer[Token, Expression]):
 
     def false(self) -> Expression:
         return lambda _: False
+
+
+def _integer(text: str) -> int:
+    """A literal of Java's: a leading zero makes it octal."""
+    base = {"0x": 16, "0b": 2}.get(text[:2], 8 if len(text) > 1 and text[0] == "0" else 10)
+    try:
+        number = int(text, base)
+    except ValueError:
+        raise SelectorError(f"{text:.50} is no octal number") from None
+    if number > MAX_LONG:  # one more than the largest, for the sake of the smallest behind a minus
+        raise SelectorError(f"{text:.50} is too large a number")
+    return number
+
+
+def _hexadecimal(token: str) -> float:
+    try:
+        return float.fromhex(token[:-1] if token[-1] in "dDfF" else token)
+    except OverflowError:
+        raise SelectorError(f"{token:.50} is too large a number") from None
 
 
 def _truth(value: Value) -> bool | None:

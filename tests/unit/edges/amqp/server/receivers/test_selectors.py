@@ -38,6 +38,9 @@ MESSAGE = AmqpMessage(
         "amount * 2 + 1 = 31 AND -amount = 0 - 15 AND amount / 2 = 7",
         "price * 2 = 5 AND price < 3e0 AND price >= 2.5d",
         "amount = 0xF AND amount = 15L",
+        "amount = 017 AND amount = 0b1111 AND amount = 0B11_11L AND amount = 1_5 AND amount = 0XfL",
+        "price = 0x1.4p1 AND price = 2.5F AND price = .25e1 AND price = 25e-1 AND amount = 15.",
+        "amount > -9223372036854775808 AND amount < 0x7fffffffffffffffL AND amount <> 00",
         "JMSPriority > 4 AND JMSDeliveryMode = 'PERSISTENT' AND JMSType = 'order' AND JMSMessageID = 'ID:1'",
         "region = 'US' OR amount = 15 AND urgent",
         "(region = 'US' OR amount = 15) AND urgent",
@@ -118,3 +121,9 @@ def test_like_does_not_look_at_a_text_beyond_its_limit() -> None:
 
 def test_a_selector_may_be_as_deep_as_it_is_let_in() -> None:
     assert Selector("NOT " * 98 + "a").wants(AmqpMessage(application_properties={"a": True}))
+
+
+@pytest.mark.parametrize("text", ["n = 09", "n = 9223372036854775809", "n = 1__", "n = 0b2", "n = 0x"])
+def test_a_number_that_java_does_not_have_is_refused(text: str) -> None:
+    with pytest.raises(SelectorError):
+        Selector(text)
