@@ -108,7 +108,9 @@ class Pipeline:
             settings.events_topic,
             self.metrics,
             sources=frozenset((settings.journal.topic, *settings.routing.source_topics)),
-            is_destination=lambda topic: topic in routed or (by_address and topic not in settings.reserved_topics),
+            is_destination=lambda topic: (
+                topic in routed or (by_address and topic not in settings.reserved_topics)
+            ),
             on_news=show,
         )
         self._telemetry.start()

@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 from isthmus.journal.layout import type_entry
 from isthmus.message import OPAQUE_TYPES, HeaderType
-from isthmus.routing.key import FLOATING_TYPES, MAX_MATCHED_LENGTH, NOT_FINITE
-from isthmus.routing.pattern import in_re2, literal_start
+from isthmus.routing.key import FLOATING_TYPES, NOT_FINITE
+from isthmus.routing.pattern import in_re2, literal_start, whole
 from isthmus.routing.predicate import (
     NUMBER,
     Address,
@@ -135,10 +135,8 @@ def key_error(name: str, pattern: str | None, value: Column, types: Column) -> C
     )
     if pattern is None:
         return error
-    too_long = f"is longer than the {MAX_MATCHED_LENGTH} characters that a pattern is tried on"
-    return error.when(F.char_length(text) > MAX_MATCHED_LENGTH, f"header {name} {too_long}").when(
-        ~text.rlike(rf"(?d)\A(?:{pattern})\z"), f"header {name} does not match conv.key.pattern"
-    )
+    mismatch = ~_certain(finds(text, whole(pattern)))
+    return error.when(mismatch, f"header {name} does not match conv.key.pattern")
 
 
 def _has_type(name: str, declared: Iterable[HeaderType], types: Column) -> Column:

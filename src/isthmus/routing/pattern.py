@@ -70,6 +70,12 @@ def in_re2(pattern: str) -> str:
     return written
 
 
+def whole(pattern: str) -> str:
+    """The pattern that is found in a value if this one describes all of it."""
+    flags = "(?i)" if pattern.startswith("(?i)") else ""
+    return rf"{flags}\A(?:{pattern.removeprefix(flags)})\Z"
+
+
 def literal_start(pattern: str) -> str | None:
     """The text that a value must begin with, if that is all that the pattern says; else None."""
     tree = parser.parse(_strict(pattern), re.ASCII)
