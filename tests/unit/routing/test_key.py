@@ -78,5 +78,8 @@ def test_a_pattern_is_for_the_whole_key(text: str, is_key: bool) -> None:
             select_key(message(x=text), "x", strict)
 
 
-def test_a_pattern_may_ignore_case() -> None:
-    assert select_key(message(x="C7"), "x", "(?i)c[0-9]") == b"C7"
+@pytest.mark.parametrize("pattern", ["(?i)abc|d", "a|abc", "^abc$", r"\w{3}"])
+def test_a_pattern_may_have_flags_alternatives_and_ends_of_its_own(pattern: str) -> None:
+    assert select_key(message(x="abc"), "x", pattern) == b"abc"
+    with pytest.raises(KeyFailure):
+        select_key(message(x="abcd"), "x", pattern)
