@@ -53,7 +53,8 @@ def test_a_dead_letter_topic_that_is_deleted_ends_the_bridge_before_a_message_ne
         bridge.wait_until_ready()
         servers = find_running(tmp_path / ".isthmus" / "kafka")
         assert servers is not None
-        admin_client(Kafka(servers)).delete_topics(["dead"])["dead"].result()
+        admin = admin_client(Kafka(servers))  # held until the answer is there
+        admin.delete_topics(["dead"])["dead"].result()
         eventually(lambda: bridge.process.poll() is not None, what=bridge.printed)
         assert bridge.process.returncode == 3
         assert "topic dead, the dead-letter topic, does not exist" in bridge.printed()
