@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
-from isthmus.edges.amqp.server.addresses import _possible
+from isthmus.edges.addresses import _possible
 from tests.fuzz import amqp, bridge_message
 from tests.fuzz.door import Door, Opening, damaged_text
 
