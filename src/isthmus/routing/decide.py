@@ -72,11 +72,13 @@ def _with_destination(
 ) -> list[Route]:
     """The routes that take a message: its own, and the one to the JMS destination that it was sent to."""
     routes = [] if first is None else [first]
-    if plan.keep_destinations and topic is not None and topic.is_destination:
-        kept = plan.routes[-1]
-        if first is None or (first != kept and first.topic != topic.name):
-            routes.append(kept)
-    return routes
+    if not plan.keep_destinations or topic is None or not topic.is_destination:
+        return routes
+    if first is not None and first.topic == topic.name:
+        return routes
+    own = (each for each in plan.routes if each.for_destination and each.topic == topic.name)
+    kept = next(own, plan.routes[-1])
+    return [kept] if first is None or first.is_direct else [first, kept]
 
 
 def _destination(route: Route, entry: Entry) -> str:

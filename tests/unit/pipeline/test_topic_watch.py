@@ -93,7 +93,15 @@ def test_an_absence_of_kafka_is_waited_out() -> None:
     assert answers(TopicWatch(failing(away, away), look_s=0)) == [PLAN]
 
 
+GONE = HardFailure("topic t does not exist", remedy="")
+
+
 def test_a_topic_that_is_gone_is_told() -> None:
-    watch = TopicWatch(failing(HardFailure("topic t does not exist", remedy="")), look_s=0)
+    watch = TopicWatch(failing(GONE, GONE), look_s=0)
     with pytest.raises(HardFailure, match="topic t does not exist"):
         answers(watch)
+
+
+def test_a_topic_that_a_broker_does_not_know_of_yet_is_not_gone() -> None:
+    watch = TopicWatch(failing(GONE), look_s=0)
+    assert answers(watch) == [PLAN]

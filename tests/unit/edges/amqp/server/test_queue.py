@@ -335,7 +335,7 @@ def test_a_queue_that_nobody_wants_anything_from_is_left_and_joined_again() -> N
         receiver.settle(0, ACCEPT)
         await eventually(lambda: bench.member.closed)
         receiver.source.request(1)
-        assert bench.joined == 2
+        await eventually(lambda: bench.joined == 2)
         bench.acquire(1)
         await turn()
         assert receiver.offsets == [1]
