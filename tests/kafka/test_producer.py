@@ -37,7 +37,7 @@ from isthmus.kafka.faults import (
     REQUEST_TIMED_OUT,
 )
 from isthmus.kafka.options import Kafka
-from isthmus.kafka.producer import Patience, ResilientProducer
+from isthmus.kafka.producer import Patience, ResilientProducer, record_bytes
 
 PARTITIONS = JournalPartitions(3, ledger_partitions=1)
 SESSIONS = [next(name for name in "abcdefgh" if PARTITIONS.of_session(name) == number) for number in (0, 1)]
@@ -355,7 +355,7 @@ def test_what_is_written_together_is_one_batch_however_often_it_is_sent(error: i
             kafka.written.clear()
             kafka.produce_error = error
             told: Told = []
-            writer.add_together([RECORD] * 5, SESSIONS[0], told.append)
+            writer.add_together([RECORD] * 5, 5 * record_bytes(RECORD), SESSIONS[0], told.append)
             await eventually(lambda: len(kafka.written) > 1)
             kafka.produce_error = 0
             await eventually(lambda: told == [None])

@@ -59,8 +59,9 @@ def as_received(message: AmqpMessage) -> AmqpMessage:
         Symbol("x-opt-bridge.key"): "k",
         Symbol("x-opt-bridge.topic"): "orders",
     }
+    properties = message.properties or MessageProperties()
     return message.replace(
-        properties=replace(message.properties or MessageProperties(), to="there"),
+        properties=properties if properties.to is not None else replace(properties, to="there"),
         message_annotations={**(message.message_annotations or {}), **place},
     )
 

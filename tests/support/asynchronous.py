@@ -14,13 +14,30 @@ from isthmus.edges.running import Part
 
 @contextlib.asynccontextmanager
 async def running(*parts: Part) -> AsyncIterator[None]:
-    """The parts run for as long as the block does. What ends one of them too early is raised."""
+    """The parts run for as long as the block does. One that fails ends the block, and is raised."""
+    block = asyncio.current_task()
+    assert block is not None
+    ended = False
+
+    def end(task: asyncio.Task[None]) -> None:
+        nonlocal ended
+        if not ended and not task.cancelled() and task.exception() is not None:
+            ended = True
+            block.cancel()
+
     tasks = [asyncio.create_task(part.run()) for part in parts]
+    for task in tasks:
+        task.add_done_callback(end)
     try:
         yield
+    except asyncio.CancelledError:
+        if not ended:
+            raise
+        block.uncancel()
     finally:
         early = [task for task in tasks if task.done()]
         for task in tasks:
+            task.remove_done_callback(end)
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     for task in early:

@@ -42,8 +42,8 @@ class MemoryJournal:
         assert entry.message.session == session
         self.put(entry, on_done)
 
-    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
-        assert sum(map(record_bytes, records)) <= self.batch_bytes
+    def put_together(self, records: Sequence[Record], size: int, session: str, on_done: OnDone) -> None:
+        assert sum(map(record_bytes, records)) == size <= self.batch_bytes
         entries = [layout.decode(record) for record in records]
         assert {entry.message.session for entry in entries} == {session}
         self._put(entries, on_done)

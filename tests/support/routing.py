@@ -54,4 +54,5 @@ NOW_MS = 1_800_000_000_000
 def decided(by: RoutingPlan, record: Record | Message, topic: str = JOURNAL) -> Decision:
     """What the plan makes of a record at partition 2, offset 7, at `NOW_MS`."""
     record = record if isinstance(record, Record) else journaled(record)
-    return decide(by, topic, 2, 7, record, now_ms=NOW_MS)
+    [decision] = decide(by, topic, 2, 7, record, now_ms=NOW_MS)
+    return decision

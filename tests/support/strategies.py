@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from isthmus.journal import layout
-from isthmus.journal.layout import Entry, Op, Record
+from isthmus.journal.layout import AddressTopic, Entry, Op, Record
 from isthmus.message import (
     INTEGER_RANGES,
     Body,
@@ -46,9 +46,14 @@ TEXTS = [
     "ä",
     "a'b\"c",
     "1\n",
+    "!!! ***",
+    "日本",
+    "😀",
+    "٣",
 ]
 
-texts = st.sampled_from(TEXTS) | st.text(max_size=6)
+# Up to where every Unicode agrees on what is a letter: Java's is older than Python's.
+texts = st.sampled_from(TEXTS) | st.text(st.characters(max_codepoint=0x86F), max_size=6)
 
 
 def _integer(type: HeaderType) -> st.SearchStrategy[Header]:
@@ -111,17 +116,27 @@ conversions = st.tuples(
     ]
 )
 
+address_topics = st.none() | st.builds(
+    AddressTopic,
+    st.sampled_from(["t0", "t2", "orders", "made.later", "gone"]),
+    st.sampled_from([1, 4]),
+    st.sampled_from([300, 9_000, 10_000_000]),
+    st.booleans(),
+)
+
 entries = st.builds(
-    lambda message, op, conversion: Entry(
+    lambda message, op, conversion, topic: Entry(
         op,
         message,
         None if op in layout.PLAIN else "tx-1",
         None if op in layout.PLAIN else 7,
         conversion if op is Op.ADD else [],
+        topic if op is Op.ADD else None,
     ),
     messages(),
     st.sampled_from([Op.ADD] * 8 + list(Op)),
     st.just([]) | conversions,
+    address_topics,
 )
 
 
@@ -131,7 +146,7 @@ def damaged_records(draw: st.DrawFn) -> Record:
     record = layout.encode(draw(entries))
     headers = list(record.headers)
     place = draw(st.integers(0, len(headers) - 1))
-    match draw(st.sampled_from(["drop", "rename", "value", "body", "none", "tombstone"])):
+    match draw(st.sampled_from(["drop", "rename", "value", "body", "topic", "none", "tombstone"])):
         case "drop":
             del headers[place]
         case "rename":
@@ -145,6 +160,9 @@ def damaged_records(draw: st.DrawFn) -> Record:
                 )
             )
             headers[4] = (layout.BODY, text.encode())
+        case "topic":
+            texts = [None, b"", b"t", b"t 1", b"t 1 x", b"t 1 2 jms ", b"a b 1 2", b"t 1 2 jmx", b"\xff 1 2"]
+            headers.insert(len(layout.INDEX), (layout.TOPIC, draw(st.sampled_from(texts))))
         case "none":
             headers = []
         case "tombstone":
@@ -180,7 +198,20 @@ numbers = st.integers(-20, 2000).map(str) | st.sampled_from(["1.5", "1e3", "-0.0
 number_literals = numbers.map(lambda text: p.Literal(text, float(text)))
 literals = number_literals | (st.sampled_from(ADDRESSES) | texts).map(p.Literal)
 patterns = st.sampled_from(
-    ["^EU$", "E", r"\d+", "^$", "[a-z]+/", "(?i)eu", "x.y", r"^\w*$", "ö", "U|1", r"\s", "^-?[0-9.]+$"]
+    [
+        *("^EU$", "E", r"\d+", "^$", "[a-z]+/", "(?i)eu", "x.y", r"^\w*$", "ö", "U|1", r"\s", "^-?[0-9.]+$"),
+        *(
+            "(?i)[D-F]",
+            "(?i)[^u]",
+            "(?i:É|K)",
+            "[^\\S]",
+            r"\b1",
+            "E??U{1,2}",
+            "^(E|U)*$",
+            "x\n",
+            "^[^a-zA-Z]+$",
+        ),
+    ]
 )
 
 comparisons = st.one_of(

@@ -114,13 +114,14 @@ def _kafka(settings: Settings) -> Finding:
     from isthmus.kafka import blocking
     from isthmus.kafka.options import Kafka
 
-    where = settings.kafka.bootstrap_servers
     if settings.kafka.embedded:
         running = find_running(kafka_folder(settings))
         if running is None:
             return Finding("kafka", "ok", "embedded: `isthmus run` starts it")
-        where = running
-    kafka = Kafka(where, settings.kafka.client)
+        kafka = running
+    else:
+        kafka = Kafka(settings.kafka.bootstrap_servers, settings.kafka.client)
+    where = kafka.servers
     if not blocking.answers(kafka):
         return Finding("kafka", "missing", f"{where} does not answer")
     lacks = asyncio.run(_lacks(kafka)) if settings.listens_to_amqp else None

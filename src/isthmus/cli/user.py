@@ -44,8 +44,9 @@ def add(
 ) -> None:
     """Add a user, or replace one. --send and --receive may be repeated.
 
-    Without either the user may send and receive everywhere; with one of them, only what is given. A server
-    reads the file when it starts.
+    Without either the user may send and receive everywhere; with one of them, only what is given. No pattern
+    includes the topics of bridges (isthmus.*), Kafka's own (__*) or the dead letters: each must be named. A
+    server reads the file when it starts.
     """
     from isthmus.edges.amqp.server.users import ANYTHING, set_user
 

@@ -12,12 +12,13 @@ one by its name. ``docs/converters.md`` says what becomes of every type and sect
 """
 
 from isthmus.converters import default, jms, json, raw
-from isthmus.converters.contract import KafkaRecord, MessageConverter, ReceivedRecord
+from isthmus.converters.contract import KafkaRecord, MessageConverter, NoBody, ReceivedRecord
 from isthmus.converters.registry import converter
 
 __all__ = [
     "KafkaRecord",
     "MessageConverter",
+    "NoBody",
     "ReceivedRecord",
     "converter",
     "default",

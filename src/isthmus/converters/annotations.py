@@ -9,7 +9,9 @@ annotation                  from a sender       to a receiver
 ``x-opt-bridge.topic``      not looked at       string: the topic
 ==========================  ==================  =====================================================
 
-A receiver is told the truth: what a converted document says of these four is replaced.
+A sender may also write ``partition`` and ``key`` without the prefix, which outranks that. A receiver is told
+the truth: what a converted document says of these four, or of ``partition``, ``offset`` and ``key`` without
+the prefix, is replaced.
 """
 
 from __future__ import annotations
@@ -39,6 +41,11 @@ OFFSET: Final = Symbol("x-opt-bridge.offset")
 KEY: Final = Symbol("x-opt-bridge.key")
 TOPIC: Final = Symbol("x-opt-bridge.topic")
 
+PLAIN: Final = {Symbol("partition"): PARTITION, Symbol("offset"): OFFSET, Symbol("key"): KEY}
+"""The names without the prefix, and what each is short for."""
+_PARTITIONS: Final = (PARTITION, Symbol("partition"))
+_KEYS: Final = (KEY, Symbol("key"))
+
 _INTEGERS: Final = frozenset({int, Int, Short, Byte, ULong, UInt, UShort, UByte})
 _MAX_PARTITION: Final = 2**31 - 1
 
@@ -59,20 +66,27 @@ def chosen(annotations: Mapping[Any, Any] | None) -> Choice:
     Raises `ConversionFailure` for a partition that is no integer or cannot be one, and for a key that is no
     string.
     """
-    if not annotations or not (PARTITION in annotations or KEY in annotations):
+    if not annotations:
         return _NO_CHOICE
-    partition, key = annotations.get(PARTITION), annotations.get(KEY)
-    if partition is not None:
-        if type(partition) not in _INTEGERS:
-            raise ConversionFailure(f"{PARTITION!s} must be an integer, not a {_kind(partition)}")
-        if not 0 <= partition <= _MAX_PARTITION:
-            raise ConversionFailure(f"{PARTITION!s} is {partition}, which no partition can be")
-        partition = int(partition)
-    if key is not None:
-        if type(key) not in (str, Symbol):
-            raise ConversionFailure(f"{KEY!s} must be a string, not a {_kind(key)}")
-        key = str(key)
-    return Choice(partition, key)
+    partition: int | None = None
+    key: str | None = None
+    for name in _PARTITIONS:
+        if partition is None and (asked := annotations.get(name)) is not None:
+            partition = _partition(name, asked)
+    for name in _KEYS:
+        if key is None and (asked := annotations.get(name)) is not None:
+            if type(asked) not in (str, Symbol):
+                raise ConversionFailure(f"{name!s} must be a string, not a {_kind(asked)}")
+            key = str(asked)
+    return _NO_CHOICE if partition is None and key is None else Choice(partition, key)
+
+
+def _partition(name: str, asked: Any) -> int:
+    if type(asked) not in _INTEGERS:
+        raise ConversionFailure(f"{name!s} must be an integer, not a {_kind(asked)}")
+    if not 0 <= asked <= _MAX_PARTITION:
+        raise ConversionFailure(f"{name!s} is {asked}, which no partition can be")
+    return int(asked)
 
 
 def _kind(value: object) -> str:
@@ -93,8 +107,13 @@ def place_of(record: ReceivedRecord) -> dict[str, Any]:
 
 
 def received(message: AmqpMessage, address: str, record: ReceivedRecord) -> AmqpMessage:
-    """The message as a receiver at that address gets it: sent there, and with the record's place."""
-    return message.replace(
-        properties=replace(message.properties or MessageProperties(), to=address),
-        message_annotations={**(message.message_annotations or {}), **place_of(record)},
-    )
+    """The message as a receiver at that address gets it: with the record's place, and an address."""
+    place = place_of(record)
+    annotations = {**(message.message_annotations or {}), **place}
+    for name, told in PLAIN.items():
+        if name in annotations:
+            annotations[name] = place[told]
+    properties = message.properties or MessageProperties()
+    if properties.to is None:
+        properties = replace(properties, to=address)
+    return message.replace(properties=properties, message_annotations=annotations)

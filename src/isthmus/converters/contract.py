@@ -10,6 +10,7 @@ convert the same message again after a crash, and expects the same result.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from isthmus.codecs.amqp import AmqpMessage
@@ -24,6 +25,17 @@ class KafkaRecord(NamedTuple):
     value: bytes | None
     """None is a tombstone."""
     headers: KafkaHeaders = ()
+
+
+class NoBody(StrEnum):
+    """What a route makes of a message without a body, where the record's value is the body."""
+
+    NULL = "null"
+    """A record without a value: in a compacted topic it deletes what has its key."""
+    EMPTY = "empty"
+    """A value of no bytes."""
+    FAIL = "fail"
+    """A soft failure."""
 
 
 class ReceivedRecord(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.codecs.jms import to_amqp
 from isthmus.converters import jms
+from isthmus.converters.contract import NoBody
 from isthmus.converters.json_writing import quote, quote_bytes
 from isthmus.errors import ConversionFailure
 from isthmus.journal.layout import JSON_DOCUMENT, JSON_VALUE, Entry
@@ -29,12 +30,30 @@ def as_amqp(message: Message) -> AmqpMessage:
     return to_amqp(message.headers, message.body.kind, content, address=message.address)
 
 
-def kafka_value(convert: str, entry: Entry) -> bytes | None:
+WITHOUT_BODY = "the message has no body"
+BODY_FORMS = ("jms", "default")
+"""The converters whose value is the body."""
+
+
+def kafka_value(convert: str, entry: Entry, no_body: NoBody = NoBody.NULL) -> bytes | None:
     """The value that a built-in converter publishes. Raises `ConversionFailure` when there is none."""
+    value = _value(convert, entry)
+    if value is not None or convert not in BODY_FORMS or no_body is NoBody.NULL:
+        return value
+    if no_body is NoBody.FAIL:
+        raise ConversionFailure(WITHOUT_BODY)
+    return b""
+
+
+def _value(convert: str, entry: Entry) -> bytes | None:
     message = entry.message
     match convert:
         case "jms":
             return jms.kafka_value(message.body, message.value)
+        case jms.DESTINATION if message.protocol != "amqp" or message.body.kind in jms.CONVERTIBLE:
+            return jms.kafka_value(message.body, message.value)
+        case jms.DESTINATION:
+            return message.value
         case "raw":
             if message.protocol != "amqp":
                 raise ConversionFailure("only a message that came over AMQP has a raw form")

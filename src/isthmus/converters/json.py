@@ -2,8 +2,8 @@
 
 From AMQP, the properties, application properties, message annotations and body; their types are kept beside
 them, so that they come back. Header, delivery annotations and footer are lost: they are for the way, not for
-the application. From Kafka, the document's message, sent to the receiver's address and with the record's true
-place. A record without a value is a message without a body.
+the application. From Kafka, the document's message with the record's true place; without ``to`` it is sent to
+the receiver's address. A record without a value is a message without a body.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from isthmus.codecs.amqp import (
     encode_value,
 )
 from isthmus.codecs.amqp.constructors import type_name
-from isthmus.codecs.amqp.values import MAX_DEPTH
+from isthmus.codecs.amqp.values import MAX_DEPTH, MAX_NUMERIC_KEYS
 from isthmus.codecs.amqp.writer import type_of
 from isthmus.converters.json_pointer import Place, TypeTree, malformed
 from isthmus.message import INTEGER_RANGES, HeaderType
@@ -161,7 +161,7 @@ SIMPLE: Final[dict[str, Simple]] = {
 _ARRAY: Final = re.compile(f"(described )?array of ({'|'.join([*SIMPLE, 'list', 'map', 'array'])})")
 
 _KEYS: Final = (str, int, float, bytes, type(None))
-"""What the codec takes as keys of a ``dict``; a map with others is `Pairs`."""
+"""What the codec takes as keys of a ``dict``; a map with others, or with many numbers, is `Pairs`."""
 
 
 def read_value(
@@ -245,7 +245,8 @@ def read_map(plain: object, types: TypeTree, place: Place, depth: int) -> dict[A
             raise malformed((place, number), "is a key for the second time")
         seen.add(encoded)
         pairs.append((items[0], items[1]))
-    if not all(isinstance(key, _KEYS) for key, _ in pairs):
+    numbers = sum(isinstance(key, int | float) for key, _ in pairs)
+    if numbers > MAX_NUMERIC_KEYS or not all(isinstance(key, _KEYS) for key, _ in pairs):
         return pairs
     result = dict(pairs)
     return result if len(result) == len(pairs) else pairs  # some keys are equal to Python, and not to AMQP

@@ -1,8 +1,8 @@
 """The ``raw`` form: the encoded AMQP message itself.
 
-From AMQP, the bytes as they arrived. From Kafka, the message that they encode, sent to the receiver's address
-and with the record's true place; nothing else is changed. A record without a value is a message without a
-body.
+From AMQP, the bytes as they arrived. From Kafka, the message that they encode, with the record's true place;
+without ``to`` it is sent to the receiver's address. Nothing else is changed. A record without a value is a
+message without a body.
 """
 
 from __future__ import annotations

@@ -1,8 +1,16 @@
-"""Converters by the name that a configuration calls them."""
+"""Converters by the name that a configuration calls them.
+
+The built-in ones also answer to the names that the AMQP-Kafka bridge of old gave them, with or without the
+package that it had at the time: ``JsonMessageConverter``, ``io.strimzi.kafka.bridge.amqp.converter.…``.
+"""
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final
 
 from isthmus.converters import default, jms, json, raw
@@ -14,6 +22,30 @@ _STATELESS: Final[dict[str, MessageConverter]] = {"default": default, "raw": raw
 BUILT_IN: Final = ("default", "json", "raw", "jms")
 """The names of the converters that are there already."""
 
+_NAME_OF_OLD: Final = re.compile(
+    r"(?:(?:io\.strimzi|io\.rhiot|io\.ppatierno|enmasse)\.kafka\.bridge\.(?:amqp\.)?(?:converter\.)?)?"
+    r"(?:Amqp)?(Default|Json|Raw)MessageConverter"
+)
+
+
+def canonical_name(name: str) -> str:
+    """Our name of a built-in converter, whatever it is called; any other name as it is."""
+    old = _NAME_OF_OLD.fullmatch(name)
+    return old[1].lower() if old else name
+
+
+def look_in(folder: Path) -> None:
+    """Find users' classes in the modules of this folder too: here, and in processes that are started later.
+
+    It is asked last, so that no file in it takes the place of a module that is installed.
+    """
+    place = str(folder.resolve())
+    if place not in sys.path:
+        sys.path.append(place)
+    inherited = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+    if place not in inherited:
+        os.environ["PYTHONPATH"] = os.pathsep.join([*inherited, place])
+
 
 def converter(name: str, **arguments: Any) -> MessageConverter:
     """The converter of a name: a built-in one, or a new object of the class ``package.module:Class``.
@@ -21,6 +53,7 @@ def converter(name: str, **arguments: Any) -> MessageConverter:
     The arguments are the class's own; of the built-in ones only ``json`` takes any: ``compat``. Raises
     `ConfigError` for a name that leads to no converter.
     """
+    name = canonical_name(name)
     if name in _STATELESS and not arguments:
         return _STATELESS[name]
     make = json.JsonConverter if name == "json" else _find(name)

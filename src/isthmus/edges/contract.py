@@ -43,11 +43,12 @@ class Journal(Protocol):
         """Write the encoded record of an entry of a session, likewise."""
         ...
 
-    def put_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+    def put_together(self, records: Sequence[Record], size: int, session: str, on_done: OnDone) -> None:
         """Write the encoded records of a session, likewise, and atomically: all of them, or none.
 
-        They are in the journal one behind the other. ``on_done`` is called once: with an `OversizeFailure`
-        if they are more than ``batch_bytes``; after a `HardFailure` nobody knows whether they are in it.
+        ``size`` is the sum of their `record_bytes`. They are in the journal one behind the other.
+        ``on_done`` is called once: with an `OversizeFailure` if the size is more than ``batch_bytes``; after
+        a `HardFailure` nobody knows whether they are in it.
         """
         ...
 

@@ -28,7 +28,7 @@ from isthmus.journal.layout import Record
 from isthmus.journal.topic import JournalTopic, journal_topic
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.options import BATCH_BYTES, Kafka, largest_batch_bytes
-from isthmus.kafka.producer import Batch, Patience, ResilientProducer, record_bytes
+from isthmus.kafka.producer import Batch, Patience, ResilientProducer
 
 log = logging.getLogger(__name__)
 
@@ -77,15 +77,16 @@ class BatchWriter:
         else:
             self._lanes[self._partitions.of_session(session)].add(record, on_done)
 
-    def add_together(self, records: Sequence[Record], session: str, on_done: OnDone) -> None:
+    def add_together(self, records: Sequence[Record], size: int, session: str, on_done: OnDone) -> None:
         """Write records, likewise, in one batch: all of them are in the journal then, or none.
 
-        ``on_done`` is called once for all, with `OversizeFailure` if they may be more than ``batch_bytes``.
+        ``size`` is the sum of their `record_bytes`. ``on_done`` is called once for all, with an
+        `OversizeFailure` if that is more than ``batch_bytes``.
         """
         if self._closed:
             self._refuse(on_done)
         else:
-            self._lanes[self._partitions.of_session(session)].add_together(records, on_done)
+            self._lanes[self._partitions.of_session(session)].add_together(records, size, on_done)
 
     async def close(self) -> None:
         """Wait until all that was added is done, and disconnect. Raises `HardFailure` if that takes long."""
@@ -139,10 +140,11 @@ class _Lane:
             self._go_on_with(fresh)
         self._wait(on_done)
 
-    def add_together(self, records: Sequence[Record], on_done: OnDone) -> None:
-        """Let records leave with others, in one batch."""
-        # To be known beforehand: a batch that has begun to take them does not give them back.
-        size = sum(map(record_bytes, records))
+    def add_together(self, records: Sequence[Record], size: int, on_done: OnDone) -> None:
+        """Let records leave with others, in one batch.
+
+        Their size is to be known beforehand: a batch that has begun to take them does not give them back.
+        """
         if size > self._batch_bytes:
             self._refuse("the transaction is", size, self._batch_bytes, on_done)
             return

@@ -36,8 +36,12 @@ class MessageColumns:
         """Whether the record is one of the journal's."""
         return self._by_origin(F.lit(True), F.lit(False))
 
-    def read(self, rows: DataFrame, also: Mapping[str, Column] | None = None) -> DataFrame:
+    def read(
+        self, rows: DataFrame, also: Mapping[str, Column] | None = None, *, tombstones: Column | None = None
+    ) -> DataFrame:
         """The rows that are no tombstones, with the columns that all others are made from.
+
+        ``tombstones`` says which of these to leave in.
 
         ``also`` is for further columns that Spark interprets instead of compiling, as it does with lambdas
         and reflection. They all stand here, before anything else: wherever one stands, the compiled code is
@@ -51,8 +55,16 @@ class MessageColumns:
         body, spans = F.col("body"), F.col("body_spans")
         return (
             rows.withColumns(interpreted)
-            .where(~self._tombstone)
-            .withColumns({"lookup": lookup, "op": self._op, "address": self._address, "body": self._body})
+            .where(~self.tombstone if tombstones is None else ~self.tombstone | tombstones)
+            .withColumns(
+                {
+                    "lookup": lookup,
+                    "op": self._op,
+                    "address": self._address,
+                    "address_topic": self._address_topic,
+                    "body": self._body,
+                }
+            )
             .withColumns(
                 {
                     "names": F.col("lookup")["key"],
@@ -73,18 +85,29 @@ class MessageColumns:
     def _index(self, name: str) -> Column:
         return F.get("headers", F.lit(layout.position(name)))
 
+    def _index_text(self, name: str) -> Column:
+        """One of the index, as text: empty where there is no value, since a null would leave no outcome."""
+        return F.coalesce(self._index(name)["value"], F.lit(b"")).cast("string")
+
     @property
     def _op(self) -> Column:
-        return self._by_origin(self._index(layout.OP)["value"].cast("string"), F.lit(layout.Op.ADD.value))
+        return self._by_origin(self._index_text(layout.OP), F.lit(layout.Op.ADD.value))
 
     @property
     def _address(self) -> Column:
-        return self._by_origin(self._index(layout.ADDRESS)["value"].cast("string"), F.col("topic"))
+        return self._by_origin(self._index_text(layout.ADDRESS), F.col("topic"))
+
+    @property
+    def _address_topic(self) -> Column:
+        """The text of ``isthmus.topic``; null where there is none."""
+        header = F.get("headers", F.lit(layout.OPTIONAL_POSITIONS.start))
+        text = F.when(header["key"] == layout.TOPIC, F.coalesce(header["value"], F.lit(b"")).cast("string"))
+        return self._by_origin(text, F.lit(None).cast("string"))
 
     @property
     def _body(self) -> Column:
         other = F.when(F.col("value").isNull(), BodyKind.EMPTY.value).otherwise(BodyKind.BYTES.value)
-        return self._by_origin(self._index(layout.BODY)["value"].cast("string"), other)
+        return self._by_origin(self._index_text(layout.BODY), other)
 
     @property
     def _pieces(self) -> Column:
@@ -99,7 +122,7 @@ class MessageColumns:
         return F.when(~self._journaled, F.filter("headers", lambda header: ~_is_bridges_own(header["key"])))
 
     @property
-    def _tombstone(self) -> Column:
+    def tombstone(self) -> Column:
         """Whether the record only says that others of its key are gone: no value, and no headers."""
         return self._by_origin(F.col("value").isNull() & F.col("headers").isNull(), F.lit(False))
 
@@ -130,7 +153,7 @@ class MessageColumns:
     @property
     def protocol(self) -> Column:
         """What the message came over."""
-        return self._by_origin(self._index(layout.PROTOCOL)["value"].cast("string"), F.lit("kafka"))
+        return self._by_origin(self._index_text(layout.PROTOCOL), F.lit("kafka"))
 
     def _present(self, kafka_name: str) -> Column:
         """A header's value; empty, not null, where the header is there without one."""
@@ -158,6 +181,31 @@ class MessageColumns:
     def address(self) -> Column:
         """Where the message was sent."""
         return F.col("address")
+
+    @property
+    def has_topic(self) -> Column:
+        """Whether whoever wrote the record has found the topic of its address; never null."""
+        return F.col("address_topic").isNotNull()
+
+    @property
+    def topic_name(self) -> Column:
+        """See `layout.AddressTopic`; null where there is none."""
+        return F.substring_index("address_topic", " ", 1)
+
+    @property
+    def topic_partitions(self) -> Column:
+        """See `layout.AddressTopic`; null where there is none."""
+        return F.substring_index(F.substring_index("address_topic", " ", 2), " ", -1).try_cast("int")
+
+    @property
+    def topic_max_bytes(self) -> Column:
+        """See `layout.AddressTopic`; null where there is none."""
+        return F.substring_index(F.substring_index("address_topic", " ", 3), " ", -1).try_cast("int")
+
+    @property
+    def is_destination(self) -> Column:
+        """See `layout.AddressTopic`; never null."""
+        return F.coalesce(F.col("address_topic").endswith(layout.IS_DESTINATION), F.lit(False))
 
     @property
     def body_kind(self) -> Column:
@@ -190,6 +238,11 @@ class MessageColumns:
                 (self.op == layout.Op.ADD.value) & ~self._body_readable,
                 F.concat(F.lit(f"{layout.BODY} cannot be read: "), F.make_valid_utf8("body")),
             )
+            .when(
+                (self.op == layout.Op.ADD.value)
+                & F.coalesce(~F.col("address_topic").rlike(rf"\A{layout.TOPIC_TEXT}\z"), F.lit(False)),
+                F.concat(F.lit(f"{layout.TOPIC} cannot be read: "), F.make_valid_utf8("address_topic")),
+            )
         )
         return self._by_origin(defect, F.lit(None).cast("string"))
 
@@ -202,12 +255,20 @@ class MessageColumns:
     @property
     def own_headers(self) -> Column:
         """The headers to carry on: all that the sender set, none of the journal's own."""
-        start = F.lit(layout.CONVERSION_POSITIONS.stop)
-        for position in reversed(layout.CONVERSION_POSITIONS):
+        start = F.lit(layout.OPTIONAL_POSITIONS.stop)
+        for position in reversed(layout.OPTIONAL_POSITIONS):
             name = F.get("headers", F.lit(position))["key"]
-            start = F.when(F.coalesce(name.isin(*layout.CONVERSION), F.lit(False)), start).otherwise(position)
+            start = F.when(F.coalesce(name.isin(*layout.OPTIONAL), F.lit(False)), start).otherwise(position)
         journal = F.slice("headers", start + 1, F.greatest(F.size("headers"), F.lit(0)))
         return F.coalesce(self._by_origin(journal, F.col("foreign_headers")), no_headers())
+
+    @property
+    def sender(self) -> Column:
+        """The header that tells the client id of the sender; none if the message does not say."""
+        name = layout.HEADER_PREFIX + layout.CLIENT
+        value = self._raw_header(name)
+        says_so = F.coalesce(F.array_contains("names", name), F.lit(False))
+        return F.when(says_so, kafka_headers({layout.CLIENT: value})).otherwise(no_headers())
 
     def published_by(self, bridge_id: str) -> Column:
         """Whether this bridge itself published the record: what guards against circles; never null."""

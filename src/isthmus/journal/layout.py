@@ -12,6 +12,7 @@ headers 0 to 4              the index, always all five, always in this order:
 ``isthmus.session``         who produced it
 ``isthmus.body``            kind and spans of the body: ``text``, ``text:12+340``, ``bytes:12+40,60+8``
 then, in a transaction      ``isthmus.tx`` and ``isthmus.seq``: which one, and the sequence in it
+then, if the address has    ``isthmus.topic``: see `AddressTopic`
 then, for converters        those of `CONVERSION` that apply, in that order
 then ``jms.<name>``         the message's headers as text, in their order
 last ``jms.types``          ``name=type;`` for each header that is not a string
@@ -19,9 +20,9 @@ last ``jms.types``          ``name=type;`` for each header that is not a string
 
 The index has fixed positions so that Spark reads it by them: that halves the cost of routing a record,
 compared with finding each header by its name. Most plain records (those that the router takes) have nothing
-between the index and the message's own headers. No other module knows a position: those who need one have it
-from `position`, `CONVERSION_POSITIONS` and `own_headers`, or have their headers put in order by
-`index_headers` and `in_transaction`.
+but ``isthmus.topic`` between the index and the message's own headers. No other module knows a position: those
+who need one have it from `position`, `OPTIONAL_POSITIONS` and `own_headers`, or have their headers put in
+order by `index_headers`, `with_topic` and `in_transaction`.
 """
 
 from __future__ import annotations
@@ -67,6 +68,9 @@ SEPARATOR = "\0"
 TRANSACTION = "isthmus.tx"
 SEQUENCE = "isthmus.seq"
 
+TOPIC = "isthmus.topic"
+"""The Kafka topic of the message's address: see `AddressTopic`."""
+
 PARTITION = "isthmus.partition"
 """The partition of the destination that the sender asks for."""
 PARTITION_NUMBER = "[0-9]{1,9}"
@@ -79,6 +83,8 @@ JSON_DOCUMENT = "isthmus.json"
 """The JSON document of the message up to its body, which Spark adds."""
 CONVERSION = (PARTITION, KEY, JSON_VALUE, JSON_DOCUMENT)
 """What converters need beyond the index, and Spark cannot read in the message itself."""
+OPTIONAL = (TOPIC, *CONVERSION)
+"""The headers that may follow the index, in that order."""
 
 RESERVED_PREFIX = "isthmus."
 HEADER_PREFIX = "jms."
@@ -99,8 +105,8 @@ ERROR_ROUTE = "isthmus.error.route"
 """What a dead letter says of itself; its `STABLE_ID` is the position in the journal."""
 
 BODY_POSITION: Final = INDEX.index(BODY)
-CONVERSION_POSITIONS: Final = range(len(INDEX), len(INDEX) + len(CONVERSION))
-"""Where a plain record may have headers of `CONVERSION`, without a gap."""
+OPTIONAL_POSITIONS: Final = range(len(INDEX), len(INDEX) + len(OPTIONAL))
+"""Where a plain record may have headers of `OPTIONAL`, without a gap; `TOPIC` has but the first of them."""
 
 KafkaHeader = tuple[str, bytes | None]
 KafkaHeaders = Sequence[KafkaHeader]
@@ -114,6 +120,26 @@ class Record(NamedTuple):
     headers: KafkaHeaders
 
 
+class AddressTopic(NamedTuple):
+    """The Kafka topic of a message's address, as the edge found it before it accepted the message.
+
+    The router publishes to it without asking anybody: it cannot know of topics that are younger than its
+    plan. As text: ``orders 4 1048588``, and `IS_DESTINATION` behind that.
+    """
+
+    name: str
+    partitions: int
+    """How many it had."""
+    max_message_bytes: int
+    """How large a record it took."""
+    is_destination: bool = False
+    """Whether an AMQP client sent the message, so that those who receive from the address must get it."""
+
+
+IS_DESTINATION: Final = " jms"
+"""What the text of an `AddressTopic` ends with, if it is a JMS destination."""
+
+
 class Entry(NamedTuple):
     """What a journal record says."""
 
@@ -123,6 +149,8 @@ class Entry(NamedTuple):
     sequence: int | None = None
     conversion: KafkaHeaders = ()
     """Those of `CONVERSION` that apply."""
+    topic: AddressTopic | None = None
+    """None if the address has no topic, or nobody has looked."""
 
 
 def stable_id(topic: str, partition: int, offset: int) -> str:
@@ -167,6 +195,33 @@ def in_transaction(record: Record, transaction: str, session: str, sequence: int
 _ADD_TX: Final[KafkaHeader] = (OP, Op.ADD_TX.encode())
 
 
+def topic_header(topic: AddressTopic) -> KafkaHeader:
+    """The header that says which topic the address has."""
+    destination = IS_DESTINATION if topic.is_destination else ""
+    return TOPIC, f"{topic.name} {topic.partitions} {topic.max_message_bytes}{destination}".encode()
+
+
+def with_topic(record: Record, header: KafkaHeader) -> Record:
+    """The record of an ADD outside of any transaction, with the `topic_header` that it does not have yet."""
+    headers = list(record.headers)
+    headers.insert(len(INDEX), header)
+    return Record(record.key, record.value, headers)
+
+
+def find_topic(headers: KafkaHeaders) -> AddressTopic | None:
+    """The topic of the address that the headers of any record of the journal say; None if they say none."""
+    value = next((value for name, value in headers if name == TOPIC), None)
+    parsed = _TOPIC.fullmatch(_text(value))
+    if parsed is None:
+        return None
+    return AddressTopic(parsed[1], int(parsed[2]), int(parsed[3]), parsed[4] is not None)
+
+
+TOPIC_TEXT = "([a-zA-Z0-9._-]{1,249}) ([0-9]{1,9}) ([0-9]{1,9})(" + IS_DESTINATION + ")?"
+"""What the text of an `AddressTopic` looks like. Python and Java read this pattern alike."""
+_TOPIC = re.compile(TOPIC_TEXT)
+
+
 def encode(entry: Entry) -> Record:
     """The journal record of an entry. Raises `EncodeError` for text that UTF-8 cannot carry."""
     message, op = entry.message, entry.op
@@ -180,6 +235,8 @@ def encode(entry: Entry) -> Record:
     if op not in PLAIN:
         headers.append((TRANSACTION, _utf8(entry.transaction or "")))
         headers.append((SEQUENCE, _utf8(str(entry.sequence or 0))))
+    if entry.topic is not None:
+        headers.append(topic_header(entry.topic))
     headers += entry.conversion
     headers += encode_headers(message.headers)
     return Record(_utf8(key_of(entry)), message.value, headers)
@@ -231,6 +288,10 @@ def decode(record: Record) -> Entry:
             raise DecodeError(f"{SEQUENCE} is not a number that can be a sequence: {number[:20]}")
         sequence = int(number)
         start += 2
+    first = record.headers[start : start + 1]
+    topic = find_topic(first)
+    if topic is None and first and first[0][0] == TOPIC:
+        raise DecodeError(f"{TOPIC} cannot be read: {_text(first[0][1])}")
     own = own_headers(record.headers, start)
     message = Message(
         id=_text(record.key).partition(SEPARATOR)[0],
@@ -242,16 +303,26 @@ def decode(record: Record) -> Entry:
         session=session,
     )
     conversion = [header for header in record.headers[start:] if header[0] in CONVERSION]
-    return Entry(op, message, transaction, sequence, conversion)
+    return Entry(op, message, transaction, sequence, conversion, topic)
 
 
 def own_headers(headers: KafkaHeaders, start: int = len(INDEX)) -> KafkaHeaders:
-    """What the sender set: the headers from ``start`` on, without those of `CONVERSION` that come first."""
-    for name, _ in headers[start : start + len(CONVERSION)]:
-        if name not in CONVERSION:
+    """What the sender set: the headers from ``start`` on, without those of `OPTIONAL` that come first."""
+    for name, _ in headers[start : start + len(OPTIONAL)]:
+        if name not in OPTIONAL:
             break
         start += 1
     return headers[start:]
+
+
+def partition_asked_for(record: Record) -> str | None:
+    """The partition that the sender of an ADD asks for, as it stands there; None if for none."""
+    for name, value in record.headers[len(INDEX) : len(INDEX) + len(OPTIONAL)]:
+        if name == PARTITION:
+            return _text(value)
+        if name not in OPTIONAL:
+            break
+    return None
 
 
 def encode_headers(headers: Mapping[str, Header]) -> list[tuple[str, bytes | None]]:
@@ -399,8 +470,11 @@ def encode_body(body: Body) -> str:
 
 
 _BODY_KINDS = frozenset(kind.value for kind in BodyKind)
-SPANS = r"[0-9]{1,9}\+[0-9]{1,9}(?:,[0-9]{1,9}\+[0-9]{1,9})*"
-"""Where a body lies: ``offset+length``, once or more often. Python and Java read this pattern alike."""
+SPANS = r"[0-9]{1,9}\+[0-9]{1,9}(?:,[0-9]{1,9}\+[0-9]{1,9})*+"
+"""Where a body lies: ``offset+length``, once or more often. Python and Java read this pattern alike.
+
+The repetition is possessive: any other one of a group is a recursion in Java, and ends in a stack overflow.
+"""
 _BODY = re.compile(rf"([a-z]+)(?::({SPANS}))?")
 
 

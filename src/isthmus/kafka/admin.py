@@ -7,12 +7,18 @@ if it refuses.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from aiokafka.errors import KafkaError
-from aiokafka.protocol.admin import CreateTopicsRequest, DeleteGroupsRequest, DescribeConfigsRequest
+from aiokafka.protocol.admin import (
+    CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+)
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 
@@ -33,6 +39,9 @@ from isthmus.kafka.faults import (
     reason,
 )
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.share_state import PartitionState, state_of
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -50,6 +59,13 @@ _READ, _WRITE = 3, 4
 _FORBIDDEN_TOPIC: Final = TopicFacts(
     exists=True, writable=False, readable=False, max_message_bytes=None, partitions=0
 )
+
+
+class Committed(NamedTuple):
+    """An offset that a group has committed, and the note that came with it."""
+
+    offset: int
+    note: str
 
 
 class KafkaAdmin:
@@ -155,25 +171,37 @@ class KafkaAdmin:
 
     # Groups
 
-    async def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """All offsets that a group has committed, by topic and partition; none if there is no such group."""
+    async def committed(self, group: str) -> dict[tuple[str, int], Committed]:
+        """What a group has committed, by topic and partition; nothing if there is no such group."""
 
-        async def committed() -> dict[tuple[str, int], int]:
+        async def committed() -> dict[tuple[str, int], Committed]:
             answer = await self._send_to_coordinator(group, OffsetFetchRequest(group, None))
             if answer.error_code != GROUP_ID_NOT_FOUND:
                 raise_for(answer.error_code)
             return {
-                (topic, partition): offset
+                (topic, partition): Committed(offset, note or "")
                 for topic, partitions in answer.topics
-                for partition, offset, _, code in partitions
+                for partition, offset, note, code in partitions
                 if not code and offset >= 0
             }
 
         return await self._ask(committed)
 
-    async def begin(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+    async def has_members(self, group: str) -> bool:
+        """Whether anybody is in a consumer group."""
+
+        async def describe() -> bool:
+            answer = await self._send_to_coordinator(group, DescribeGroupsRequest([group]))
+            ((code, _, _, _, _, members, *_),) = answer.groups
+            if code != GROUP_ID_NOT_FOUND:
+                raise_for(code)
+            return bool(members)
+
+        return await self._ask(describe)
+
+    async def begin(self, group: str, topic: str, offsets: Mapping[int, int], note: str = "") -> None:
         """Commit offsets for a group that nobody is in; one that has members goes its own way."""
-        asked = [(topic, [(partition, offset, "") for partition, offset in offsets.items()])]
+        asked = [(topic, [(partition, offset, note) for partition, offset in offsets.items()])]
         request = OffsetCommitRequest(
             group, _NO_GENERATION, "", OffsetCommitRequest.DEFAULT_RETENTION_TIME, asked
         )
@@ -188,6 +216,24 @@ class KafkaAdmin:
         except (KafkaError, OSError) as error:
             if kind(error) is not Fault.FENCED:
                 raise self._failure(error) from error
+
+    async def progress(self, group: str, topic: str) -> dict[int, PartitionState]:
+        """What a share group is done with, by partition; nothing where Kafka does not tell its user."""
+
+        async def ask() -> dict[int, PartitionState]:
+            found = await self.client.topic(topic)
+            if found is None:
+                return {}
+            states = (state_of(self.client, group, found, number) for number in found.partitions)
+            return dict(zip(found.partitions, await asyncio.gather(*states), strict=True))
+
+        try:
+            return await self._patiently(ask)
+        except (KafkaError, OSError) as error:
+            if kind(error) is Fault.RETRIABLE:
+                raise self._failure(error) from error
+            log.warning("Kafka does not tell what the queue %s is done with: %s", topic, reason(error))
+            return defaultdict(PartitionState)
 
     async def delete_group(self, group: str) -> None:
         """Forget a group, unless somebody is in it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import wait
 from dataclasses import replace
 from typing import Any
@@ -187,29 +187,6 @@ def batch_options(limit: int | None) -> dict[str, Any]:
     return {"message.max.bytes": most, "batch.size": min(BATCH_BYTES, most)}
 
 
-def count_records(kafka: Kafka, topics: Collection[str]) -> dict[str, int]:
-    """How many offsets each topic has used: a few more than its records, where some were compacted away.
-
-    Empty when Kafka does not answer in time: for those who look, not for those who decide.
-    """
-    admin = admin_client(kafka)
-    try:
-        known = admin.list_topics(timeout=2).topics
-        partitions = [
-            TopicPartition(topic, partition)
-            for topic in topics
-            if topic in known
-            for partition in known[topic].partitions
-        ]
-        ends = admin.list_offsets({each: OffsetSpec.latest() for each in partitions}, request_timeout=2)
-        counts = dict.fromkeys(topics, 0)
-        for place, future in ends.items():
-            counts[place.topic] += future.result().offset
-    except KafkaException:
-        return {}
-    return counts
-
-
 def read_topic(
     kafka: Kafka, topic: str, *, from_beginning: bool = True, follow: bool = False
 ) -> Generator[Message]:
@@ -283,6 +260,35 @@ def end_offsets(kafka: Kafka, topics: Collection[str]) -> dict[tuple[str, int], 
         raise _unreachable(kafka, error) from error
 
 
+class EndOffsets:
+    """Asks for the end offsets of topics again and again, on one connection."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._admin = admin_client(kafka)
+
+    def of(self, wanted: Callable[[str], bool]) -> dict[tuple[str, int], int]:
+        """By topic and partition: the offset of the next record, of all topics that are wanted.
+
+        A partition that has no leader is left out. Raises `KafkaException` when Kafka does not answer.
+        """
+        topics = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        partitions = {
+            TopicPartition(name, each): OffsetSpec.latest()
+            for name, topic in topics.items()
+            if wanted(name)
+            for each in topic.partitions
+        }
+        if not partitions:
+            return {}
+        ends = self._admin.list_offsets(partitions, request_timeout=REQUEST_TIMEOUT_S)
+        wait(set(ends.values()))
+        return {
+            (each.topic, each.partition): future.result().offset
+            for each, future in ends.items()
+            if future.exception() is None
+        }
+
+
 def read_since(kafka: Kafka, topics: Collection[str], time_ms: int) -> Iterator[Message]:
     """The records of the topics from the first one of that time on, up to where they end now.
 
@@ -290,29 +296,47 @@ def read_since(kafka: Kafka, topics: Collection[str], time_ms: int) -> Iterator[
     Raises `Outage` when Kafka does not answer.
     """
     ends = end_offsets(kafka, topics)
-    consumer = Consumer(
-        {
-            **kafka.python_options(),
-            "group.id": "isthmus-reader",  # Kafka wants one; nothing is ever committed under it
-            "enable.auto.commit": False,
-            "isolation.level": "read_uncommitted",
-            "enable.partition.eof": True,
-            "fetch.wait.max.ms": 10,
-        },
-        logger=QUIET,
-    )
+    asked = [TopicPartition(topic, partition, time_ms) for topic, partition in ends]
+    reader = _reader(kafka)
     try:
-        asked = [TopicPartition(topic, partition, time_ms) for topic, partition in ends]
-        starts = consumer.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S) if asked else []
-        starts = [each for each in starts if 0 <= each.offset < ends[each.topic, each.partition]]
-        consumer.assign(starts)
-        yield from _until(
-            consumer, {(each.topic, each.partition): ends[each.topic, each.partition] for each in starts}
-        )
+        starts = reader.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S) if asked else []
+        yield from _between(reader, {(each.topic, each.partition): each.offset for each in starts}, ends)
     except KafkaException as error:
         raise _unreachable(kafka, error) from error
     finally:
-        consumer.close()
+        reader.close()
+
+
+def read_after(kafka: Kafka, starts: Mapping[tuple[str, int], int]) -> Iterator[Message]:
+    """The records of partitions from these offsets on, likewise."""
+    ends = end_offsets(kafka, {topic for topic, _ in starts})
+    reader = _reader(kafka)
+    try:
+        yield from _between(reader, starts, ends)
+    except KafkaException as error:
+        raise _unreachable(kafka, error) from error
+    finally:
+        reader.close()
+
+
+def _reader(kafka: Kafka) -> Consumer:
+    options = {
+        "group.id": "isthmus-reader",  # Kafka wants one; nothing is ever committed under it
+        "isolation.level": "read_uncommitted",
+        "enable.partition.eof": True,
+        "fetch.wait.max.ms": 10,
+        "auto.offset.reset": "earliest",  # where the first records are gone, those that are left
+    }
+    return consumer(kafka, options)
+
+
+def _between(
+    consumer: Consumer, starts: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
+) -> Iterator[Message]:
+    """What the consumer reads from the ones of these offsets to the others."""
+    wanted = {each: offset for each, offset in starts.items() if 0 <= offset < ends.get(each, 0)}
+    consumer.assign([TopicPartition(*each, offset) for each, offset in wanted.items()])
+    yield from _until(consumer, {each: ends[each] for each in wanted})
 
 
 def _until(consumer: Consumer, ends: dict[tuple[str, int], int]) -> Iterator[Message]:

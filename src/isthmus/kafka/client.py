@@ -63,6 +63,8 @@ class Topic(NamedTuple):
     id: bytes
     leaders: dict[int, int]
     """For each partition the broker that leads it; -1 if none does at the moment."""
+    epochs: dict[int, int]
+    """For each partition how often its leader has changed."""
     operations: frozenset[int] | None = None
     """What the user may do with it, by the codes of ``AclOperation``; None if that was not said."""
 
@@ -241,7 +243,9 @@ class ResilientClient:
                 raise KafkaRefusal(error, name)
             if not error:
                 leaders = {number: leader for _, number, leader, *_ in partitions}
-                found[name] = self._topics[name] = Topic(name, topic_id, leaders, _operations(allowed))
+                epochs = {number: epoch for _, number, _, epoch, *_ in partitions}
+                described = Topic(name, topic_id, leaders, epochs, _operations(allowed))
+                found[name] = self._topics[name] = described
         return found
 
     async def _refresh(self) -> None:

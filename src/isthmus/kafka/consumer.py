@@ -172,14 +172,14 @@ class Consumer:
         """Have `poll` return."""
         self._arrived.set()
 
-    async def commit(self, offsets: Mapping[int, int], timeout_s: float = COMMIT_S) -> None:
-        """Commit offsets of partitions in the group's name. Raises what `kind` judges.
+    async def commit(self, offsets: Mapping[int, int], timeout_s: float = COMMIT_S, note: str = "") -> None:
+        """Commit offsets of partitions in the group's name, with a note. Raises what `kind` judges.
 
         A Kafka that cannot take it now is asked again in that time.
         """
         assert self._member is not None
         member = self._member
-        await self._client.patiently(lambda: member.commit(offsets), timeout_s)
+        await self._client.patiently(lambda: member.commit(offsets, note), timeout_s)
 
     async def close(self) -> None:
         """Leave the group and let go of Kafka, within seconds. Nothing is committed."""

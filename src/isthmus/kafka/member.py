@@ -116,14 +116,17 @@ class GroupMember:
             else:
                 await assignments.on_lost(mine)
 
-    async def commit(self, offsets: Mapping[int, int]) -> None:
-        """Commit offsets. Raises what `isthmus.kafka.faults.kind` judges; fenced: others go on from there."""
+    async def commit(self, offsets: Mapping[int, int], note: str = "") -> None:
+        """Commit offsets, and a note with them that Kafka keeps.
+
+        Raises what `isthmus.kafka.faults.kind` judges; fenced: others go on from there.
+        """
         request = OffsetCommitRequest(
             self._group,
             self._generation,
             self._member_id,
             OffsetCommitRequest.DEFAULT_RETENTION_TIME,
-            [(self._topic, [(partition, offset, "") for partition, offset in offsets.items()])],
+            [(self._topic, [(partition, offset, note) for partition, offset in offsets.items()])],
         )
         answer = await self._send(request)
         for _, code in (each for _, partitions in answer.topics for each in partitions):

@@ -75,13 +75,15 @@ _ASSIGNMENT: Final = Schema(
 )
 
 
-class _NullableAssignment(AbstractType[Any]):
+class NullableAssignment(AbstractType[Any]):
+    """The partitions that a member is given; nothing if they have not changed."""
+
     @classmethod
-    def encode(cls, value: Any) -> bytes:
+    def encode(cls, value: Any) -> bytes:  # noqa: D102
         raise NotImplementedError  # only brokers send it
 
     @classmethod
-    def decode(cls, data: BytesIO) -> Any:
+    def decode(cls, data: BytesIO) -> Any:  # noqa: D102
         return None if Int8.decode(data) < 0 else _ASSIGNMENT.decode(data)
 
 
@@ -118,7 +120,7 @@ class HeartbeatResponse(Response):  # noqa: D101
         ("member_id", CompactString()),
         ("member_epoch", Int32),
         ("heartbeat_interval_ms", Int32),
-        ("assignment", _NullableAssignment),
+        ("assignment", NullableAssignment),
         ("tags", TaggedFields),
     )
 

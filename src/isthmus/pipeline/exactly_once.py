@@ -190,7 +190,7 @@ def _open(producer: Producer, task: Task, batch: int, first: Placed) -> None:
     marker = Record(task.query_id.encode(), str(batch).encode(), [])
     _produce(producer, Placed(task.markers, task.number, marker))
     # Kafka's client hears that it was overtaken when Kafka has seen a record, and says so with the next one.
-    # A callback must not ask for it: the client may call that with its own error under way.
+    # A callback must not ask for it: the client may call that while it handles an error of its own.
     producer.flush(TIMEOUT_S)
     _produce(producer, first)
 

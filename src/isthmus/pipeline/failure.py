@@ -12,8 +12,9 @@ from isthmus.config.model.settings import Settings
 from isthmus.errors import HardFailure, Outage
 from isthmus.kafka.blocking import describe
 from isthmus.kafka.options import Kafka
+from isthmus.pipeline.cluster import SECOND_ATTEMPT
 from isthmus.pipeline.prepare import check_topics
-from isthmus.pipeline.router import STOP_MARK, TOPIC_MARK
+from isthmus.pipeline.router import STOP_MARK
 
 _DATA_LOSS = re.compile(
     r"data (?:may have been|was|has been) lost|KAFKA_DATA_LOSS|OffsetOutOfRange", re.IGNORECASE
@@ -30,13 +31,15 @@ _PASSING = re.compile(
     r"|COORDINATOR_NOT_AVAILABLE|NOT_COORDINATOR|NOT_ENOUGH_REPLICAS|LEADER_NOT_AVAILABLE),"
     # A process of the ledger's was killed, or the machine is too busy to start one.
     r"|Python worker (?:failed to connect back|exited unexpectedly)"
+    # An executor of a cluster was lost, with its machine or without.
+    rf"|ExecutorLostFailure|{SECOND_ATTEMPT}"
 )
-"""What ends by itself: a broker that is away or changes places, a process that is replaced."""
+"""What ends by itself: a broker that is unavailable or moves, a process that is replaced."""
 
 
 def explain(query: str, error: str, settings: Settings, kafka: Kafka, log: str) -> HardFailure:
     """What the text of a query's exception means: an `Outage` if it may pass. ``log`` has the rest of it."""
-    if (report := _report(error, STOP_MARK)) is not None:
+    if (report := _report(error)) is not None:
         return _stopped(report, settings)
     if _DATA_LOSS.search(error):
         return HardFailure(
@@ -58,15 +61,9 @@ def explain(query: str, error: str, settings: Settings, kafka: Kafka, log: str) 
     )
 
 
-def topic_in_question(error: str) -> str | None:
-    """The topic that the query ended for because its plan did not know of it; None for any other error."""
-    report = _report(error, TOPIC_MARK)
-    return report["topic"] if report else None
-
-
-def _report(error: str, mark: str) -> dict[str, str] | None:
+def _report(error: str) -> dict[str, str] | None:
     """What the plan reported; None if the error is another one, or the report was cut off."""
-    _, mark, rest = error.partition(mark)
+    _, mark, rest = error.partition(STOP_MARK)
     try:
         report = json.JSONDecoder().raw_decode(rest)[0] if mark else None
     except ValueError:

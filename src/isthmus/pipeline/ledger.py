@@ -9,7 +9,7 @@ A shard has the transactions of one partition of the journal, so that what one s
 and a share of the messages that are annotated, deleted or expire. What is committed lands in the ledger's own
 partitions, from which the ledger reads it again: a DELETE in a transaction is a DELETE once it is committed.
 
-After a crash the query goes on from its checkpoint. The batch that was under way is decided again, in the
+After a crash the query goes on from its checkpoint. The batch that was in flight is decided again, in the
 same way; what of it had been written is not written again.
 """
 
@@ -24,7 +24,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from isthmus.errors import HardFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Op
 from isthmus.journal.partitions import JournalPartitions
@@ -64,8 +63,8 @@ class LedgerPlan:
     places: JournalPartitions
     timeout_ms: int
     """After so long without outcome a transaction is rolled back."""
-    interval_ms: int = 100
-    """How often a batch begins."""
+    interval_ms: int = 200
+    """How often it looks for something new: each look costs requests to Kafka, idle or not."""
     max_records_per_batch: int = 500_000
     """So that a long backlog does not become one batch, which would have to fit in memory."""
 
@@ -102,33 +101,18 @@ def ledger_writer(
     prepare_markers(kafka, plan.markers_topic, plan.places.session_partitions)
     prepare_clock(kafka, plan.clock_topic)
     session = ledger_session(spark, plan)
-    rows = _read_journal(session, kafka, plan)
-
-    def write(chunks: DataFrame, batch: int) -> None:
-        query_id = session.sparkContext.getLocalProperty("sql.streaming.queryId")
-        if query_id is None:  # without it the markers of one checkpoint would be taken for another's
-            raise HardFailure(
-                "Spark does not say which query runs", remedy="use the Spark that Isthmus names"
-            )
-        writer = UpdateWriter(
-            kafka,
-            plan.journal_topic,
-            plan.places,
-            f"isthmus.{plan.bridge_id}.{NAME}",
-            query_id,
-            plan.markers_topic,
-            batch,
-        )
-        with _processes_of_their_own(session):
-            written = chunks.mapInArrow(writer, "committed long, removed long")
-        written.collect()
-
+    updates = decide(_read_journal(session, kafka, plan), plan, time_mode)
+    writer = UpdateWriter(
+        kafka, plan.journal_topic, plan.places, f"isthmus.{plan.bridge_id}.{NAME}", plan.markers_topic
+    )
+    # Not foreachBatch: for that the JVM calls Python, at a port where anybody on this machine could.
+    with _processes_of_their_own(session):
+        written = updates.mapInArrow(writer, "committed long, removed long")
     return (
-        decide(rows, plan, time_mode)
-        .writeStream.queryName(NAME)
+        written.writeStream.format("noop")
+        .queryName(NAME)
         .outputMode("update")
         .option("checkpointLocation", checkpoint)
-        .foreachBatch(write)
     )
 
 

@@ -9,6 +9,9 @@ record that is published carries this bridge's `layout.ORIGIN` and the journal p
 3. reads the ids of what was published since, from the destinations themselves (`find_published`),
 4. runs the same plan up to the present, without those (`leave_out`), and only then goes on as usual.
 
+It also finds the topics that an edge knew when it accepted a message, and that are gone by now: a producer
+would wait for such a one in vain, and the query would end.
+
 While it runs nothing is paid for it. It relies on the destinations: they must still have what was published
 after the checkpoint, and the clocks of brokers, driver and file system must agree within `MARGIN_MS`.
 """
@@ -17,24 +20,25 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from confluent_kafka import Message
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from isthmus.errors import HardFailure, Outage
 from isthmus.journal import layout
-from isthmus.kafka.blocking import end_offsets, read_since
+from isthmus.kafka.blocking import describe, end_offsets, read_after, read_since
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline.checkpoint import read_checkpoint
 from isthmus.routing.plan import RoutingPlan
+from isthmus.routing.route import topic_of_address
 
 MARGIN_MS = 30_000
 """How much earlier than the checkpoint the search begins: by so much clocks may differ."""
@@ -50,16 +54,22 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a start has to leave out: with each topic, the id of one record that is in it."""
+    """What a start has to heed: what is published already, and which topics are gone."""
 
-    topics: list[str]
-    ids: list[str]
+    topics: list[str] = field(default_factory=list)
+    """For each record that is published, the topic that it is in."""
+    ids: list[str] = field(default_factory=list)
+    """The id of each."""
+    routes: list[str] = field(default_factory=list)
+    """The route that each dead letter failed on; empty for other records. Two may have failed on one."""
+    missing_topics: frozenset[str] = frozenset()
+    """Topics that messages are to go to by the direct route, and that cannot be written any more."""
 
 
 def find_published(
     spark: SparkSession, kafka: Kafka, plan: RoutingPlan, checkpoint: str, *, margin_ms: int = MARGIN_MS
 ) -> Published | None:
-    """What was published of the records after the checkpoint; None if nothing was.
+    """What was published of the records after the checkpoint; None if nothing was, and no topic is gone.
 
     Call it when nobody writes any more. Raises `Outage` when Kafka does not answer.
     """
@@ -73,32 +83,73 @@ def find_published(
         return None
     # The margin also finds what was published before the checkpoint.
     after = {partition: last.offsets.get(partition, 0) for partition in ends}
-    found = _search(kafka, plan, last.time_ms - margin_ms, after)
+    direct, missing = _direct_topics(kafka, plan, after)
+    found = _search(kafka, plan, destinations(plan) | direct, last.time_ms - margin_ms, after)
     _log.warning(
         "%d records are after the router's checkpoint, of which %d are published (searched for %.1f s)",
         *(behind, len(found.ids), time.monotonic() - began),
     )
-    return found if found.ids else None
+    return replace(found, missing_topics=missing) if found.ids or missing else None
+
+
+def _direct_topics(
+    kafka: Kafka, plan: RoutingPlan, after: Mapping[tuple[str, int], int]
+) -> tuple[set[str], frozenset[str]]:
+    """The topics that the direct route may have published records to which are after these offsets; and those
+    of them that an edge has found, and that are gone."""
+    if not any(route.is_direct for route in plan.routes):
+        return set(), frozenset()
+    progress = _Progress("looking for the topics that messages go to: %d records seen, %d found")
+    found: set[str] = set()
+    named: set[str] = set()
+    journal = {each: offset for each, offset in after.items() if each[0] == plan.journal_topic}
+    for record in read_after(kafka, journal):
+        headers = _headers(record)
+        if (topic := layout.find_topic(headers)) is not None:
+            found.add(topic.name)
+        else:
+            named.add(topic_of_address(_last(headers, layout.ADDRESS) or ""))
+        progress.seen(len(found))
+    facts = describe(kafka, found)
+    missing = {topic for topic in found if topic not in facts or not facts[topic].writable}
+    # Whoever wrote a record without looking for its topic can only mean one that the plan has.
+    return found | (named & plan.partitions.keys()), frozenset(missing)
 
 
 def _search(
-    kafka: Kafka, plan: RoutingPlan, since_ms: int, after: Mapping[tuple[str, int], int]
+    kafka: Kafka,
+    plan: RoutingPlan,
+    topics: Collection[str],
+    since_ms: int,
+    after: Mapping[tuple[str, int], int],
 ) -> Published:
-    found = Published([], [])
+    found = Published()
     origin = plan.bridge_id.encode()
-    due = time.monotonic() + PROGRESS_S
-    for seen, record in enumerate(read_since(kafka, destinations(plan), since_ms), 1):
-        identity = published_id(record, origin)
-        if identity is not None and _is_after(identity, after):
+    progress = _Progress("looking for what is published already: %d records seen, %d to leave out")
+    for record in read_since(kafka, topics, since_ms):
+        marks = published_marks(record, origin)
+        if marks is not None and _is_after(marks[0], after):
             found.topics.append(record.topic() or "")
-            found.ids.append(identity)
-        if time.monotonic() > due:
-            due = time.monotonic() + PROGRESS_S
-            _log.warning(
-                "looking for what is published already: %d records seen, %d to leave out",
-                *(seen, len(found.ids)),
-            )
+            found.ids.append(marks[0])
+            found.routes.append(marks[1])
+        progress.seen(len(found.ids))
     return found
+
+
+class _Progress:
+    """Says how far a search is, if it takes long."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._seen = 0
+        self._due = time.monotonic() + PROGRESS_S
+
+    def seen(self, found: int) -> None:
+        """Count a record."""
+        self._seen += 1
+        if time.monotonic() > self._due:
+            self._due = time.monotonic() + PROGRESS_S
+            _log.warning(self._text, self._seen, found)
 
 
 def _is_after(identity: str, offsets: Mapping[tuple[str, int], int]) -> bool:
@@ -111,34 +162,47 @@ def _is_after(identity: str, offsets: Mapping[tuple[str, int], int]) -> bool:
 
 
 def destinations(plan: RoutingPlan) -> set[str]:
-    """Every topic that the plan can publish to."""
-    dead_letters = {plan.dead_letter_topic} if plan.dead_letter_topic else set()
-    return {*plan.partitions, *(route.topic for route in plan.routes if route.topic)} | dead_letters
+    """Every topic that the plan can publish to by itself; the direct route's are for messages to name."""
+    own = {each for each in (plan.dead_letter_topic, plan.events_topic) if each}
+    return {route.topic for route in plan.routes if route.topic} | own
 
 
-def published_id(record: Message, origin: bytes) -> str | None:
-    """The id under which a bridge published the record; None if somebody else did."""
-    headers = record.headers() or []
+def published_marks(record: Message, origin: bytes) -> tuple[str, str] | None:
+    """The id under which a bridge published the record, and the route that it failed on if it is a dead
+    letter; None if somebody else published it."""
+    headers = _headers(record)
     if (layout.ORIGIN, origin) not in headers:
         return None
-    # The bridge's own come last: a dead letter has all headers of the record that it was before them.
-    identity = next((value for name, value in reversed(headers) if name == layout.STABLE_ID), None)
-    return identity.decode(errors="replace") if isinstance(identity, bytes) else identity
+    identity = _last(headers, layout.STABLE_ID)
+    return None if identity is None else (identity, _last(headers, layout.ERROR_ROUTE) or "")
+
+
+def _headers(record: Message) -> layout.KafkaHeaders:
+    return cast(layout.KafkaHeaders, record.headers() or [])  # what it is annotated with is for producers
+
+
+def _last(headers: layout.KafkaHeaders, wanted: str) -> str | None:
+    """The bridge's own come last: a dead letter has all headers of the record that it was before them."""
+    value = next((value for name, value in reversed(headers) if name == wanted), None)
+    return None if value is None else value.decode(errors="replace")
 
 
 def leave_out(records: DataFrame, published: Published) -> DataFrame:
     """The records for the sink without those that are published; what one partition held keeps its order."""
+    columns = {"topic": published.topics, "id": published.ids, "route": published.routes}
     known = records.sparkSession.createDataFrame(
-        pa.table(
-            {"topic": pa.array(published.topics, pa.string()), "id": pa.array(published.ids, pa.string())}
-        )
+        pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
     )
-    marks = F.filter("headers", lambda header: header["key"] == layout.STABLE_ID)
-    identity = F.element_at(marks, -1)["value"].cast("string")
+
+    def mark(wanted: str) -> Column:
+        marks = F.filter("headers", lambda header: header["key"] == wanted)
+        return F.try_element_at(marks, F.lit(-1))["value"].cast("string")
+
+    marked = records.withColumns(
+        {"id": mark(layout.STABLE_ID), "route": F.coalesce(mark(layout.ERROR_ROUTE), F.lit(""))}
+    )
     # Broadcast, so that the records stay in the task that read them, and so in order.
-    return (
-        records.withColumn("id", identity).join(F.broadcast(known), ["topic", "id"], "left_anti").drop("id")
-    )
+    return marked.join(F.broadcast(known), list(columns), "left_anti").drop("id", "route")
 
 
 def await_tasks(spark: SparkSession, query: StreamingQuery, *, patience_s: float = PATIENCE_S) -> None:

@@ -7,7 +7,7 @@ so there the topics are made.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 from isthmus.config.judgement.check import TopicFacts
 from isthmus.config.model.settings import Settings
@@ -23,20 +23,21 @@ EMBEDDED_PARTITIONS = 4
 """How many partitions a destination gets in the embedded Kafka."""
 
 
-def prepare(settings: Settings, kafka: Kafka, asked_for: Collection[str] = ()) -> tuple[RoutingPlan, int]:
-    """The plan for the router, and how many partitions it reads. Raises `HardFailure` for what is missing.
-
-    ``asked_for`` are topics that messages named: the plan says whether they exist.
-    """
+def prepare(settings: Settings, kafka: Kafka) -> tuple[RoutingPlan, int]:
+    """The plan for the router, and how many partitions it reads. Raises `HardFailure` for what is missing."""
     make_own_topics(settings, kafka)
-    routed = {route.topic for route in (*settings.routes, *settings.temporary_routes)}
-    destinations = routed | (
-        {settings.routing.dead_letter_topic} if settings.routing.dead_letter_topic else set()
-    )
-    sources = {settings.journal.topic, *settings.routing.source_topics}
     if settings.kafka.embedded:
+        _, destinations, sources = _named_topics(settings)
         create_topics(kafka, destinations | sources, EMBEDDED_PARTITIONS)
-    addressable = _addressable(settings, topic_names(kafka)) if settings.message_convert else set()
+    return look(settings, kafka)
+
+
+def look(settings: Settings, kafka: Kafka) -> tuple[RoutingPlan, int]:
+    """The same by the topics as they are: nothing is made."""
+    routed, destinations, sources = _named_topics(settings)
+    # For messages whose addresses nobody has looked up, such as those of other programs.
+    names = topic_names(kafka) if settings.message_convert else set()
+    addressable = {name for name in names if name not in settings.reserved_topics}
     facts = describe(kafka, destinations | sources | addressable)
     check_topics(settings, facts)
     writable = {name for name in addressable if name in facts and facts[name].writable}
@@ -53,13 +54,21 @@ def prepare(settings: Settings, kafka: Kafka, asked_for: Collection[str] = ()) -
         routes=settings.all_routes,
         on_error=settings.routing.on_error,
         dead_letter_topic=settings.routing.dead_letter_topic,
+        events_topic=settings.events_topic,
         propagate_non_durable=settings.routing.non_durable == "propagate",
+        keep_destinations=settings.keeps_destinations,
         max_message_bytes=limits,
         max_source_bytes=_largest([facts[name].max_message_bytes for name in sources]),
         partitions={name: facts[name].partitions for name in published},
-        missing_topics=frozenset(asked_for) - published,
     )
     return plan, sum(facts[name].partitions for name in sources)
+
+
+def _named_topics(settings: Settings) -> tuple[set[str], set[str], set[str]]:
+    """The topics that the settings name: of routes, of routes and dead letters, and those that are read."""
+    routed = {route.topic for route in (*settings.routes, *settings.temporary_routes)}
+    dead_letters = {settings.routing.dead_letter_topic} if settings.routing.dead_letter_topic else set()
+    return routed, routed | dead_letters, {settings.journal.topic, *settings.routing.source_topics}
 
 
 def prepare_ledger(settings: Settings, kafka: Kafka) -> LedgerPlan:
@@ -83,13 +92,6 @@ def prepare_ledger(settings: Settings, kafka: Kafka) -> LedgerPlan:
 def _largest(limits: list[int | None]) -> int | None:
     known = [limit for limit in limits if limit is not None]
     return max(known) if len(known) == len(limits) else None
-
-
-def _addressable(settings: Settings, names: Collection[str]) -> set[str]:
-    """The topics that a message may name as its destination: none of Kafka's own or of the bridge's."""
-    own = {settings.journal.topic, settings.routing.dead_letter_topic}
-    reserved = ("__", f"isthmus.{settings.bridge_id}.")
-    return {name for name in names if name not in own and not name.startswith(reserved)}
 
 
 def check_topics(settings: Settings, facts: Mapping[str, TopicFacts]) -> None:

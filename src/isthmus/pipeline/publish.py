@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -16,6 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from isthmus.config.model.settings import PipelineSettings
 from isthmus.kafka.options import Kafka
+from isthmus.pipeline.cluster import first_attempts, is_local
 from isthmus.pipeline.once import (
     Published,
     await_tasks,
@@ -26,12 +28,18 @@ from isthmus.pipeline.once import (
 )
 from isthmus.pipeline.router import route
 from isthmus.routing.plan import RoutingPlan
+from isthmus.routing.size import LARGEST_BYTES
 
 _log = logging.getLogger(__name__)
 
 SOURCE_DEFAULTS = {
     # A message of a transaction that was rolled back was never sent.
     "isolation.level": "read_committed",
+}
+REAL_TIME_SOURCE = {
+    # A broker answers when it has something, or else after so long: the fewer answers say nothing, the less
+    # there is to do for nothing.
+    "fetch.max.wait.ms": "5000",
 }
 BATCH_SOURCE = {
     # A batch ends where its topics ended when it began. Where that is behind the mark of a transaction, which
@@ -65,7 +73,7 @@ def read_topics(
     most_per_batch: int | None = None,
 ) -> DataFrame:
     """What is and comes in the topics, from their beginning."""
-    defaults = SOURCE_DEFAULTS | ({} if real_time else BATCH_SOURCE)
+    defaults = SOURCE_DEFAULTS | (REAL_TIME_SOURCE if real_time else BATCH_SOURCE)
     reader = (
         spark.readStream.format("kafka")
         .option("subscribe", ",".join(topics))
@@ -76,7 +84,8 @@ def read_topics(
     )
     if most_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(most_per_batch))
-    return reader.options(**_prefixed(defaults | kafka.java_options())).load()
+    rows = reader.options(**_prefixed(defaults | kafka.java_options())).load()
+    return rows if is_local(spark.sparkContext.master) else first_attempts(rows)
 
 
 def start_router(
@@ -97,7 +106,11 @@ def start_router(
 def start_catching_up(
     spark: SparkSession, kafka: Kafka, plan: RoutingPlan, checkpoint: str, published: Published
 ) -> StreamingQuery:
-    """Route what is there by now, from where the checkpoint says, without what is published. Then it ends."""
+    """Route what is there by now, from where the checkpoint says, without what is published. Then it ends.
+
+    What goes to a topic that is gone by now is a soft failure.
+    """
+    plan = replace(plan, missing_topics=published.missing_topics)
     rows = read_topics(spark, kafka, _sources(plan), most_per_batch=CATCH_UP_RECORDS)
     writer = kafka_sink(leave_out(route(rows, plan), published), kafka, plan, checkpoint)
     return writer.trigger(availableNow=True).start()
@@ -146,7 +159,7 @@ class RouterStarts:
         """Return when what ran before can no longer write. Raises `Outage` when that takes long."""
         if self._last is not None:
             await_tasks(self._spark, self._last)
-        if self._settings.master.startswith("local"):
+        if is_local(self._spark.sparkContext.master):
             close_producers(self._spark)
         elif self._last is not None and self._last.exception() is not None:
             # Producers of executors are out of reach: they send what they have for as long as it may take.
@@ -160,8 +173,11 @@ def kafka_sink(
     records: DataFrame, kafka: Kafka, plan: RoutingPlan, checkpoint: str, *, real_time: bool = False
 ) -> DataStreamWriter:
     """Spark's Kafka sink, ready for a trigger."""
-    # The plan has checked every record against its own topic's limit. The producer's one is for all topics.
+    # The plan has checked every record against its own topic's limit. The producer's one is for all topics,
+    # also those that it does not know yet.
     largest = max(plan.max_message_bytes.values(), default=1_048_576)
+    if any(route.is_direct for route in plan.routes):
+        largest = max(largest, LARGEST_BYTES)
     defaults = SINK_DEFAULTS | (REAL_TIME_SINK if real_time else {})
     options = defaults | {"max.request.size": str(largest)} | kafka.java_options()
     return (

@@ -1,7 +1,8 @@
 """The router: from journal records to the records that are published, as one native Spark plan.
 
 In: rows of Spark's Kafka source. Out: rows for its Kafka sink, ``topic, key, value, headers``. On the way
-every row gets a route, a key, a converted value and an outcome, and ``observe`` counts the outcomes.
+every row gets a route, a key, a converted value and an outcome, and ``observe`` counts the outcomes. A row
+that two routes take becomes two.
 There is no Python per record, no UDF and no ``foreachBatch``, so that the plan can run in real-time mode.
 
 `isthmus.routing.decide` says the same in plain Python, one record at a time: read that for the rules.
@@ -11,12 +12,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping
+from functools import reduce
+from itertools import groupby
 from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from isthmus.converters import NoBody
 from isthmus.converters import columns as converters
+from isthmus.converters.jms import DESTINATION, ENCODED
 from isthmus.errors import (
     ConversionFailure,
     DecodeError,
@@ -25,7 +30,7 @@ from isthmus.errors import (
     OversizeFailure,
 )
 from isthmus.journal import layout
-from isthmus.journal.columns import MessageColumns, kafka_headers, no_headers
+from isthmus.journal.columns import MessageColumns, kafka_header, kafka_headers, no_headers
 from isthmus.message import NON_PERSISTENT
 from isthmus.pipeline import measures
 from isthmus.pipeline.measures import code
@@ -33,13 +38,17 @@ from isthmus.pipeline.own_converter import converted_by_users
 from isthmus.routing import columns as routing
 from isthmus.routing import size
 from isthmus.routing.plan import Outcome, RoutingPlan
-from isthmus.routing.route import OnError, Route
+from isthmus.routing.route import DIRECT, OnError, Route
+from isthmus.telemetry.events import SAMPLE
 
 STOP_MARK = "isthmus-stop:"
 """What begins the message of the error that policy ``stop`` raises; JSON follows."""
 
-TOPIC_MARK = "isthmus-topic:"
-"""What begins the message of the error for a topic that the plan knows nothing of; JSON follows."""
+WORTH_A_LOOK_UP = 16
+"""So many comparisons of an address cost more than to look it up."""
+
+LONGEST_REASON = 1_000
+"""What is longer in an event is cut off there."""
 
 T = TypeVar("T", bound=Hashable)
 
@@ -51,17 +60,26 @@ def route(rows: DataFrame, plan: RoutingPlan) -> DataFrame:
 
 
 def decide(rows: DataFrame, plan: RoutingPlan, message: MessageColumns) -> DataFrame:
-    """The rows that are messages, each with its outcome and with what would be published."""
+    """The rows that are messages, each with its outcome and with what would be published.
+
+    Of the rows that are none there are those that the sample falls on: they tell how far the router is.
+    """
+    sampled = F.col("offset") % SAMPLE == 0
+    interpreted = {"expired": _expired(message), "started_ns": F.when(sampled, measures.now_ns())}
+    is_message = ~message.tombstone & (F.col("defect").isNotNull() | (message.op == layout.Op.ADD.value))
     decided = (
-        message.read(rows, {"latency_ms": measures.latency_ms(), "expired": _expired(message)})
+        message.read(rows, interpreted, tombstones=sampled)
         .withColumn("defect", message.defect)
-        .where(F.col("defect").isNotNull() | (message.op == layout.Op.ADD.value))
+        .withColumn("is_message", F.coalesce(is_message, F.lit(False)))
+        .where(F.col("is_message") | sampled)
+        .withColumn("defect", F.when(F.col("is_message"), F.col("defect")))
         .withColumn("aside", _aside(plan, message))
         .withColumn("route", _first_match(plan, message))
+        .transform(lambda routed: _with_destinations(routed, plan, message))
         .transform(lambda routed: converted_by_users(routed, plan))
         .withColumns(_conversion(plan, message))
         .withColumns(_checks(plan, message))
-        .withColumn("error", _error(plan))
+        .withColumn("error", _error(plan, message))
         .withColumn("outcome", _outcome(plan))
         .withColumn("dead_letter_headers", _dead_letter_headers(plan, message))
     )
@@ -72,10 +90,12 @@ def decide(rows: DataFrame, plan: RoutingPlan, message: MessageColumns) -> DataF
 
 def _publish(decided: DataFrame, plan: RoutingPlan, message: MessageColumns) -> DataFrame:
     """The records for Spark's Kafka sink; every outcome is counted on the way."""
+    events = {"event": _event(plan, message), "id": message.stable_id} if plan.events_topic else {}
     to_publish = decided.select(
         "outcome",
         "route",
-        "latency_ms",
+        "timestamp",
+        "started_ns",
         _for_outcome(
             published=F.col("new_topic"),
             dead_lettered=F.lit(plan.dead_letter_topic),
@@ -87,20 +107,76 @@ def _publish(decided: DataFrame, plan: RoutingPlan, message: MessageColumns) -> 
             "headers"
         ),
         *([_partition().alias("partition")] if _senders_choose(plan) else []),
+        *(column.alias(name) for name, column in events.items()),
     )
     counted = to_publish.observe(measures.NAME, *measures.aggregates(len(plan.routes)))
     columns = ("topic", "key", "value", "headers", *(["partition"] if _senders_choose(plan) else []))
-    return counted.where(F.col("topic").isNotNull()).select(*columns)
+    with_events = _with_events(counted, plan) if plan.events_topic else counted
+    return with_events.where(F.col("topic").isNotNull()).select(*columns)
+
+
+def _event(plan: RoutingPlan, message: MessageColumns) -> Column:
+    """What there is to tell of the row, but for the time that it took; see `isthmus.telemetry.events`."""
+    outcomes = F.array(*[F.lit(each.value) for each in Outcome])
+    failed = F.col("outcome").isin(code(Outcome.SKIPPED), code(Outcome.DEAD_LETTERED))
+    event = F.struct(
+        message.stable_id.alias("position"),
+        F.get(outcomes, F.col("outcome")).alias("outcome"),
+        _listed(plan, lambda route: route.name).alias("route"),
+        F.when(failed, F.col("error.code")).alias("code"),
+        F.when(failed, F.left(F.col("error.message"), F.lit(LONGEST_REASON))).alias("reason"),
+    )
+    return F.when(failed | F.col("started_ns").isNotNull(), event)
+
+
+def _with_events(counted: DataFrame, plan: RoutingPlan) -> DataFrame:
+    """The records, and behind each that has something to tell an event.
+
+    It reads the clock again: everything before `observe` is worked out by then.
+    """
+    event, has_record = F.col("event"), F.col("topic").isNotNull()
+    outputs = (
+        F.when(event.isNull(), F.array(F.lit(False)))
+        .when(has_record, F.array(F.lit(False), F.lit(True)))
+        .otherwise(F.array(F.lit(True)))
+    )
+    measured = F.col("started_ns").isNotNull()
+    told = F.struct(
+        *(event[name].alias(name) for name in ("position", "outcome", "route", "code", "reason")),
+        F.when(measured, measures.now_ms() - F.unix_millis("timestamp")).alias("age_ms"),
+        F.when(measured, measures.now_ns() - F.col("started_ns")).alias("routing_ns"),
+    )
+    marks = kafka_headers(
+        {
+            layout.ORIGIN: F.lit(plan.bridge_id),
+            layout.STABLE_ID: F.col("id"),
+            layout.ERROR_ROUTE: F.coalesce(event["route"], F.lit("")),
+        }
+    )
+
+    def either(name: str, of_event: Column) -> Column:
+        return F.when(F.col("is_event"), of_event).otherwise(F.col(name)).alias(name)
+
+    return counted.withColumn("is_event", F.explode(outputs)).select(
+        either("topic", F.lit(plan.events_topic)),
+        either("key", F.lit(None).cast("binary")),
+        either("value", F.to_json(told).cast("binary")),
+        either("headers", marks),
+        *([either("partition", F.lit(None).cast("int"))] if _senders_choose(plan) else []),
+    )
 
 
 def _aside(plan: RoutingPlan, message: MessageColumns) -> Column:
     """Why a message is left aside before any route is tried; null when it is not."""
-    aside = F.when(F.col("defect").isNotNull(), None).when(
-        message.published_by(plan.bridge_id), code(Outcome.LOOPED)
+    aside = (
+        F.when(F.col("defect").isNotNull(), None)
+        .when(~F.col("is_message"), code(Outcome.IGNORED))
+        .when(message.published_by(plan.bridge_id), code(Outcome.LOOPED))
+        .when(F.col("expired"), code(Outcome.EXPIRED))
     )
     if not plan.propagate_non_durable:
         aside = aside.when(message.header("DeliveryMode") == NON_PERSISTENT, code(Outcome.NON_DURABLE))
-    return aside.when(F.col("expired"), code(Outcome.EXPIRED))
+    return aside
 
 
 def _expired(message: MessageColumns) -> Column:
@@ -116,11 +192,60 @@ def _expired(message: MessageColumns) -> Column:
 
 def _first_match(plan: RoutingPlan, message: MessageColumns) -> Column:
     """The place in the plan of the first route that takes the message; null when none does."""
-    found = F.when(F.col("defect").isNotNull() | F.col("aside").isNotNull(), F.lit(None).cast("int"))
-    for place, route in enumerate(plan.routes):
-        takes = routing.matches(route.predicate, message.address, message.header)
-        found = found.when(takes & message.journaled if route.is_direct else takes, F.lit(place))
-    return found
+    none = F.lit(None).cast("int")
+    found = none
+    for step in reversed(_steps(plan)):
+        if isinstance(step, dict):
+            found = F.coalesce(routing.look_up(step, message.address), found)
+            continue
+        cases = [(_takes(plan.routes[place], message), F.lit(place)) for place in step]
+        found = reduce(lambda chain, case: chain.when(*case), cases[1:], F.when(*cases[0])).otherwise(found)
+    return F.when(F.col("defect").isNotNull() | F.col("aside").isNotNull(), none).otherwise(found)
+
+
+def _takes(route: Route, message: MessageColumns) -> Column:
+    takes = routing.matches(route.predicate, message.address, message.header)
+    return takes & message.journaled if route.is_direct else takes
+
+
+def _steps(plan: RoutingPlan) -> list[dict[str, int] | list[int]]:
+    """In which order to look for a route: in tables, by address, or at one place after the other."""
+
+    def address(place: int) -> str | None:
+        route = plan.routes[place]
+        return None if route.is_direct else routing.address_of(route.predicate)
+
+    steps: list[dict[str, int] | list[int]] = []
+    for has_address, group in groupby(range(len(plan.routes)), lambda place: address(place) is not None):
+        places = list(group)
+        if has_address and len(places) >= WORTH_A_LOOK_UP:
+            # The first of several routes for an address takes it.
+            steps.append({address(place) or "": place for place in reversed(places)})
+        elif steps and isinstance(steps[-1], list):
+            steps[-1] += places
+        else:
+            steps.append(places)
+    return steps
+
+
+def _with_destinations(routed: DataFrame, plan: RoutingPlan, message: MessageColumns) -> DataFrame:
+    """The rows, and once more those that also go to the JMS destination that they were sent to."""
+    if not plan.keep_destinations:
+        return routed
+    route, destination = F.col("route"), F.lit(len(plan.routes) - 1)
+    for place, each in enumerate(plan.routes):
+        if each.for_destination:
+            destination = F.when(message.topic_name == each.topic, F.lit(place)).otherwise(destination)
+    # Whether messages that are not durable are routed says nothing of who receives from their address.
+    deliverable = F.coalesce("aside", F.lit(code(Outcome.NON_DURABLE))) == code(Outcome.NON_DURABLE)
+    kept = message.is_destination & F.col("defect").isNull() & deliverable
+    there_already = _listed(plan, lambda route: route.topic) == message.topic_name
+    routes = (
+        F.when(~kept | there_already, F.array(route))
+        .when(route.isNull() | _is_direct(plan), F.array(destination))
+        .otherwise(F.array(route, destination))
+    )
+    return routed.withColumn("route", F.explode(routes))
 
 
 def _of_route(plan: RoutingPlan, choice: Callable[[Route], T], meaning: Callable[[T], Column]) -> Column:
@@ -153,35 +278,50 @@ def _conversion(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]
         fallback = F.lit(None).cast("binary") if is_direct else F.col("key")
         return F.coalesce(asked_for, fallback) if chosen_by_sender else F.col("key")
 
-    def value(convert: str) -> Column:
-        return F.col("by_user.value") if ":" in convert else converters.convert(convert, message).value
+    def value(form: tuple[str, NoBody]) -> Column:
+        return (
+            F.col("by_user.value") if ":" in form[0] else converters.convert(form[0], message, form[1]).value
+        )
 
     def headers(kept: str) -> Column:
-        kinds = {"jms": message.own_headers, "user": F.col("by_user.headers")}
-        return F.concat(kinds[kept], _marks(plan, message)) if kept in kinds else _marks(plan, message)
+        marks = _marks(plan, message)
+        name, value = ENCODED
+        encoded = F.concat(F.array(kafka_header(name, F.lit(value))), marks)
+        kinds = {
+            "jms": F.concat(message.own_headers, marks),
+            DESTINATION: F.concat(
+                message.own_headers, F.when(converters.is_encoded(message), encoded).otherwise(marks)
+            ),
+            "user": F.concat(F.col("by_user.headers"), marks, message.sender),
+        }
+        return kinds.get(kept, F.concat(marks, message.sender))
 
     def kept(route: Route) -> str:
-        return "user" if route.has_own_converter else route.convert if route.convert == "jms" else ""
+        return "user" if route.has_own_converter else route.convert if route.has_jms_headers else ""
 
     topics = _listed(plan, lambda route: route.topic or None)
-    if any(route.is_direct for route in plan.routes):
-        by_address = F.when(F.col("route").isNotNull(), F.translate(message.address, "/", "."))
-        topics = F.coalesce(topics, by_address)
+    if _has_direct(plan):
+        by_address = F.coalesce(message.topic_name, F.translate(message.address, "/", "."))
+        topics = F.coalesce(topics, F.when(F.col("route").isNotNull(), by_address))
     return {
         "new_topic": topics,
         "new_key": _of_route(
             plan,
-            lambda route: (route.key, route.is_direct, route.convert != "jms", route.has_own_converter),
+            lambda route: (route.key, route.is_direct, not route.has_jms_headers, route.has_own_converter),
             key,
         ).cast("binary"),
-        "new_value": _of_route(plan, lambda route: route.convert, value).cast("binary"),
+        "new_value": _of_route(plan, lambda route: (route.convert, route.no_body), value).cast("binary"),
         "new_headers": _of_route(plan, kept, headers),
     }
 
 
+def _has_direct(plan: RoutingPlan) -> bool:
+    return any(route.is_direct for route in plan.routes)
+
+
 def _senders_choose(plan: RoutingPlan) -> bool:
     """Whether a message may name the partition that it goes to."""
-    return any(route.convert != "jms" for route in plan.routes)
+    return not all(route.has_jms_headers for route in plan.routes)
 
 
 def _partition() -> Column:
@@ -199,7 +339,7 @@ def _marks(plan: RoutingPlan, message: MessageColumns) -> Column:
     return F.when(destination.isNull(), marks).otherwise(F.concat(marks, onward))
 
 
-def _error(plan: RoutingPlan) -> Column:
+def _error(plan: RoutingPlan, message: MessageColumns) -> Column:
     """Code and message of the soft failure; null when there is none."""
 
     def error(code: Column | str, text: Column | str) -> Column:
@@ -207,9 +347,9 @@ def _error(plan: RoutingPlan) -> Column:
         return F.struct(columns[0].alias("code"), columns[1].alias("message"))
 
     topic, size_bytes = F.col("new_topic"), F.col("size")
-    limit = _of_topic(plan, plan.max_message_bytes)
+    limit = _of_topic(plan, plan.max_message_bytes, message.topic_max_bytes)
     found = F.when(F.col("defect").isNotNull(), error(DecodeError.code, F.col("defect")))
-    if any(route.is_direct for route in plan.routes):
+    if _has_direct(plan):
         found = found.when(F.col("no_topic"), error(DestinationFailure.code, _no_topic(topic)))
     found = found.when(F.col("key_error").isNotNull(), error(KeyFailure.code, F.col("key_error")))
     if any(route.has_own_converter for route in plan.routes):
@@ -219,20 +359,32 @@ def _error(plan: RoutingPlan) -> Column:
         )
     found = found.when(F.col("unconverted").isNotNull(), error(ConversionFailure.code, F.col("unconverted")))
     if _senders_choose(plan):
-        count = _of_topic(plan, plan.partitions)
+        count = _of_topic(plan, plan.partitions, message.topic_partitions)
         asked_for = F.col("new_partition")
         text = F.concat(topic, F.lit(" has no partition "), asked_for)
         found = found.when(~asked_for.between(0, count - 1), error(DestinationFailure.code, text))
     return found.when(size_bytes > limit, error(OversizeFailure.code, _oversize(size_bytes, topic, limit)))
 
 
-def _of_topic(plan: RoutingPlan, facts: Mapping[str, int]) -> Column:
-    """A fact about the topic that the row goes to; null where nothing is known."""
+def _of_topic(plan: RoutingPlan, facts: Mapping[str, int], found: Column) -> Column:
+    """A fact about the topic that the row goes to; null where nothing is known.
+
+    ``found`` is what the edge found of the topic of the message's address.
+    """
     by_route = _listed(plan, lambda route: facts.get(route.topic)).cast("int")
-    if not facts or not any(route.is_direct for route in plan.routes):
+    if not _has_direct(plan):
         return by_route
-    known = F.create_map(*[F.lit(each) for pair in facts.items() for each in pair])
-    return F.coalesce(by_route, F.try_element_at(known, F.col("new_topic")))
+    if facts and plan.routes[-1].name == DIRECT:
+        known = F.create_map(*[F.lit(each) for pair in facts.items() for each in pair])
+        found = F.when(
+            F.col("address_topic").isNull(), F.try_element_at(known, F.col("new_topic"))
+        ).otherwise(found)
+    return F.when(_is_direct(plan), found).otherwise(by_route)
+
+
+def _is_direct(plan: RoutingPlan) -> Column:
+    """Whether the row is on the direct route, which is the last one; null without a route."""
+    return F.col("route") == len(plan.routes) - 1
 
 
 def _no_topic(topic: Column) -> Column:
@@ -243,49 +395,45 @@ def _checks(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]:
     """What there is to say about what is to be published."""
     routed = F.col("route").isNotNull()
 
-    def key_error(name: str | None) -> Column:
-        value = F.col("new_key")
+    def key_error(key: tuple[str | None, str | None]) -> Column:
+        name, pattern = key
         if name is None:
             return F.lit(None).cast("string")
-        return (
-            F.when(value.isNull(), f"no header {name}")
-            .when(
-                routing.is_opaque(name, value, message.types(name)),
-                f"header {name} is neither text nor a number",
-            )
-            .when(F.octet_length(value) == 0, f"header {name} is empty")
-        )
+        return routing.key_error(name, pattern, F.col("new_key"), message.types(name))
 
-    def unconverted(convert: str) -> Column:
-        if ":" in convert:
+    def unconverted(form: tuple[str, NoBody]) -> Column:
+        if ":" in form[0]:
             return F.lit(None).cast("string")
-        return converters.convert(convert, message).error
+        return converters.convert(form[0], message, form[1]).error
 
     checks = {
-        "key_error": _of_route(plan, lambda route: route.key, key_error).cast("string"),
-        "unconverted": _of_route(plan, lambda route: route.convert, unconverted).cast("string"),
+        "key_error": _of_route(plan, lambda route: (route.key, route.key_pattern), key_error).cast("string"),
+        "unconverted": _of_route(plan, lambda route: (route.convert, route.no_body), unconverted).cast(
+            "string"
+        ),
         "size": F.when(
-            routed & ~_surely_fits(plan),
+            routed & ~_surely_fits(plan, message),
             routing.record_size(F.col("new_key"), F.col("new_value"), F.col("new_headers")),
         ),
     }
     if _senders_choose(plan):
         checks["new_partition"] = _of_route(plan, _partition_source, lambda source: source(message))
-    if any(route.is_direct for route in plan.routes):
-        checks["no_topic"] = _topic_missing(plan)
+    if _has_direct(plan):
+        checks["no_topic"] = _topic_missing(plan, message)
     return checks
 
 
-def _surely_fits(plan: RoutingPlan) -> Column:
+def _surely_fits(plan: RoutingPlan, message: MessageColumns) -> Column:
     """Whether the record fits whatever is in it, so that nobody has to measure; see `size.largest`."""
     bound = _listed(plan, lambda route: size.largest(plan, route)).cast("long")
     key_length = F.coalesce(F.octet_length("new_key"), F.lit(0))
-    return F.coalesce(bound + key_length <= _of_topic(plan, plan.max_message_bytes), F.lit(False))
+    limit = _of_topic(plan, plan.max_message_bytes, message.topic_max_bytes)
+    return F.coalesce(bound + key_length <= limit, F.lit(False))
 
 
 def _partition_source(route: Route) -> Callable[[MessageColumns], Column]:
     """Where the partition of a route's records comes from."""
-    if route.convert == "jms":
+    if route.has_jms_headers:
         return _no_partition
     return _users_partition if route.has_own_converter else _asked_partition
 
@@ -303,17 +451,11 @@ def _asked_partition(message: MessageColumns) -> Column:
     return F.when(text.rlike(rf"\A{layout.PARTITION_NUMBER}\z"), text.cast("int")).when(text.isNotNull(), -1)
 
 
-def _topic_missing(plan: RoutingPlan) -> Column:
-    """Whether the topic that the message names does not exist. If that is not known, the query fails.
-
-    Whoever runs it then asks Kafka, and starts it again with the answer.
-    """
-    direct = F.col("route") == len(plan.routes) - 1
+def _topic_missing(plan: RoutingPlan, message: MessageColumns) -> Column:
+    """Whether the topic that the message names does not exist, as far as anybody has looked."""
     topic = F.col("new_topic")
-    missing = _among(topic, plan.missing_topics)
-    unknown = ~missing & ~_among(topic, plan.partitions)
-    ask = F.raise_error(F.concat(F.lit(TOPIC_MARK), F.to_json(F.struct(topic.alias("topic")))))
-    return F.when(direct & unknown, ask.cast("boolean")).otherwise(direct & missing)
+    unknown = ~message.has_topic & ~_among(topic, plan.partitions)
+    return _is_direct(plan) & (unknown | _among(topic, plan.missing_topics))
 
 
 def _among(text: Column, texts: Collection[str]) -> Column:
@@ -336,8 +478,7 @@ def _outcome(plan: RoutingPlan) -> Column:
     failed = F.coalesce(by_route, F.lit(code(outcome_of[plan.policy(None)])))
     return (
         F.when(F.col("error").isNotNull(), failed)
-        .when(F.col("aside").isNotNull(), F.col("aside"))
-        .when(F.col("route").isNull(), code(Outcome.UNMATCHED))
+        .when(F.col("route").isNull(), F.coalesce("aside", F.lit(code(Outcome.UNMATCHED))))
         .otherwise(code(Outcome.PUBLISHED))
     )
 

@@ -30,14 +30,14 @@ class Supervised:
         self,
         name: str,
         start: Callable[[], StreamingQuery],
-        explain: Callable[[str], HardFailure | None],
+        explain: Callable[[str], HardFailure],
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self._start = start
         self._explain = explain
-        """What an exception's text means; None if the query is to start again at once."""
+        """What an exception's text means: an `Outage` if the query is to start again."""
         self._clock = clock
         self._query: StreamingQuery | None = None
         self._outage: Outage | None = None
@@ -79,6 +79,11 @@ class Supervised:
                 raise failure
             else:
                 self._start_again()
+
+    def restart(self) -> None:
+        """Stop the query; the next `poll` starts it again."""
+        if self._query is not None:
+            self._query.stop()
 
     def stop(self) -> None:
         """Stop the query. The next start goes on from its checkpoint."""

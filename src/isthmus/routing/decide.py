@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from isthmus.converters import converter
+from isthmus.converters import NoBody, converter
+from isthmus.converters.jms import CONVERTIBLE, DESTINATION, ENCODED
 from isthmus.converters.journaled import as_amqp, kafka_value
 from isthmus.errors import DecodeError, DestinationFailure, OversizeFailure, SoftFailure
 from isthmus.journal import layout
@@ -36,32 +37,54 @@ class Decision:
 
 def decide(
     plan: RoutingPlan, topic: str, partition: int, offset: int, record: Record, *, now_ms: int
-) -> Decision:
-    """What becomes of the record at that place, at that time."""
+) -> list[Decision]:
+    """What becomes of the record at that place, at that time: a decision for each route that takes it, and
+    one if none does."""
     stable_id = layout.stable_id(topic, partition, offset)
     try:
         entry, own_headers = _read(plan, topic, record)
     except DecodeError as error:
-        return _fail(plan, None, record, stable_id, error)
+        return [_fail(plan, None, record, stable_id, error)]
     if entry is None:
-        return Decision(Outcome.IGNORED)
+        return [Decision(Outcome.IGNORED)]
     message = entry.message
     if (layout.ORIGIN, plan.bridge_id.encode()) in record.headers:
-        return Decision(Outcome.LOOPED)
-    if not plan.propagate_non_durable and not message.durable:
-        return Decision(Outcome.NON_DURABLE)
+        return [Decision(Outcome.LOOPED)]
     if topic == plan.journal_topic and _has_expired(message, now_ms):
-        return Decision(Outcome.EXPIRED)
+        return [Decision(Outcome.EXPIRED)]
+    propagated = plan.propagate_non_durable or message.durable
     candidates = [each for each in plan.routes if topic == plan.journal_topic or not each.is_direct]
-    route = next((route for route in candidates if matches(route.predicate, message)), None)
-    if route is None:
-        return Decision(Outcome.UNMATCHED)
-    try:
-        destination = route.topic or topic_of_address(message.address)
-        published, chosen = _publish(plan, route, destination, record, entry, own_headers, stable_id)
-    except SoftFailure as error:
-        return _fail(plan, route, record, stable_id, error)
-    return Decision(Outcome.PUBLISHED, route, destination, published, chosen)
+    first = next((each for each in candidates if propagated and matches(each.predicate, message)), None)
+    decisions = []
+    for route in _with_destination(plan, first, entry.topic):
+        try:
+            destination = _destination(route, entry)
+            published, chosen = _publish(plan, route, destination, record, entry, own_headers, stable_id)
+        except SoftFailure as error:
+            decisions.append(_fail(plan, route, record, stable_id, error))
+        else:
+            decisions.append(Decision(Outcome.PUBLISHED, route, destination, published, chosen))
+    return decisions or [Decision(Outcome.UNMATCHED if propagated else Outcome.NON_DURABLE)]
+
+
+def _with_destination(
+    plan: RoutingPlan, first: Route | None, topic: layout.AddressTopic | None
+) -> list[Route]:
+    """The routes that take a message: its own, and the one to the JMS destination that it was sent to."""
+    routes = [] if first is None else [first]
+    if not plan.keep_destinations or topic is None or not topic.is_destination:
+        return routes
+    if first is not None and first.topic == topic.name:
+        return routes
+    own = (each for each in plan.routes if each.for_destination and each.topic == topic.name)
+    kept = next(own, plan.routes[-1])
+    return [kept] if first is None or first.is_direct else [first, kept]
+
+
+def _destination(route: Route, entry: Entry) -> str:
+    if not route.is_direct:
+        return route.topic
+    return topic_of_address(entry.message.address) if entry.topic is None else entry.topic.name
 
 
 def _has_expired(message: Message, now_ms: int) -> bool:
@@ -93,8 +116,11 @@ def _publish(
     stable_id: str,
 ) -> tuple[Record, int | None]:
     """The record to publish, and the partition that its sender asks for."""
-    if route.is_direct and topic not in plan.partitions:
+    found = entry.topic if route.is_direct else None
+    if route.is_direct and (topic in plan.missing_topics or (found is None and topic not in plan.partitions)):
         raise DestinationFailure(f"there is no topic {topic}")
+    partitions = plan.partitions.get(topic) if found is None else found.partitions
+    limit = plan.max_message_bytes.get(topic) if found is None else found.max_message_bytes
     key = _key(route, record, entry)
     partition: int | None = None
     headers: layout.KafkaHeaders = ()
@@ -104,25 +130,33 @@ def _publish(
         if route.key is None:
             key = None if made.key is None else made.key.encode()
     else:
-        value = kafka_value(route.convert, entry)
-        if route.convert == "jms":
-            headers = own_headers
+        # A record of another topic that has no value is a tombstone, and stays one.
+        no_body = NoBody.NULL if entry.message.protocol == "kafka" else route.no_body
+        value = kafka_value(route.convert, entry, no_body)
+        if route.has_jms_headers:
+            headers = own_headers if _is_readable(route, entry) else [*own_headers, ENCODED]
         else:
             partition = _partition_asked_for(entry)
-    if partition is not None and not 0 <= partition < plan.partitions.get(topic, partition + 1):
+    if partition is not None and not 0 <= partition < (partition + 1 if partitions is None else partitions):
         raise DestinationFailure(f"{topic} has no partition {partition}")
     published = Record(key, value, [*headers, *_marks(plan, stable_id, route)])
     bound = largest(plan, route)
-    if bound is None or bound + len(key or b"") > plan.max_message_bytes.get(topic, 0):
-        _check_size(plan, topic, published)
+    if bound is None or bound + len(key or b"") > (limit or 0):
+        _check_size(topic, limit, published)
     return published, partition
+
+
+def _is_readable(route: Route, entry: Entry) -> bool:
+    """Whether the value is the body, and not the encoded message, as it may be in a JMS destination."""
+    message = entry.message
+    return route.convert != DESTINATION or message.body.kind in CONVERTIBLE or message.protocol != "amqp"
 
 
 def _key(route: Route, record: Record, entry: Entry) -> bytes | None:
     """The header that the route names, or what the sender asks for; or else the message id, if not direct."""
     if route.key is not None:
-        return select_key(entry.message, route.key)
-    if route.convert == "jms":
+        return select_key(entry.message, route.key, route.key_pattern)
+    if route.has_jms_headers:
         return record.key
     asked_for = dict(entry.conversion).get(layout.KEY)
     return asked_for if asked_for is not None or route.is_direct else record.key
@@ -135,8 +169,7 @@ def _partition_asked_for(entry: Entry) -> int | None:
     return int(asked_for) if re.fullmatch(layout.PARTITION_NUMBER.encode(), asked_for) else -1
 
 
-def _check_size(plan: RoutingPlan, topic: str, record: Record) -> None:
-    limit = plan.max_message_bytes.get(topic)
+def _check_size(topic: str, limit: int | None, record: Record) -> None:
     if limit is not None and (size := record_size(record)) > limit:
         raise OversizeFailure(
             f"the record has up to {size} bytes, and {topic} takes {limit}", size=size, limit=limit
@@ -166,7 +199,9 @@ def _fail(
                 record.key, record.value, [*record.headers, *_marks(plan, stable_id, route), *report]
             )
             try:
-                _check_size(plan, plan.dead_letter_topic, letter)
+                _check_size(
+                    plan.dead_letter_topic, plan.max_message_bytes.get(plan.dead_letter_topic), letter
+                )
             except OversizeFailure as oversize:
                 return Decision(Outcome.STOPPED, route, error=oversize)
             return Decision(Outcome.DEAD_LETTERED, route, plan.dead_letter_topic, letter, error=error)

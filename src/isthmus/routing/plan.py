@@ -10,7 +10,10 @@ from isthmus.routing.route import OnError, Route
 
 
 class Outcome(StrEnum):
-    """What became of a record that the router read. Exactly one of these, for every record."""
+    """What became of a record that the router read: exactly one of these, for every route that took it.
+
+    Two routes may have: its own, and the one to the JMS destination that it was sent to.
+    """
 
     PUBLISHED = "published"
     DEAD_LETTERED = "dead-lettered"
@@ -41,15 +44,21 @@ class RoutingPlan:
     routes: tuple[Route, ...] = ()
     on_error: OnError = OnError.STOP
     dead_letter_topic: str | None = None
+    events_topic: str | None = None
+    """Where the router tells what happens; None if nobody wants to know."""
     propagate_non_durable: bool = True
+    keep_destinations: bool = False
+    """Whether what was sent to a JMS destination goes there, whatever other route takes it. The last route
+    is then a direct one, which has the form for it."""
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
     """How large a record each destination takes; a topic that is not named takes any."""
     max_source_bytes: int | None = None
     """How large a record the journal and the source topics take; None if that is not known."""
     partitions: Mapping[str, int] = field(default_factory=dict)
-    """How many partitions each topic has that a message may be published to."""
+    """How many partitions each topic has that a message may be published to. A topic that is not among these
+    is one for the direct route if the edge has found it: see `isthmus.journal.layout.AddressTopic`."""
     missing_topics: frozenset[str] = frozenset()
-    """Topics that messages asked for, and that do not exist. Whether others exist is yet to be asked."""
+    """Topics that an edge has found, and that are gone since."""
 
     def policy(self, route: Route | None) -> OnError:
         """What follows a soft failure of this route's, or of a record that has no route."""

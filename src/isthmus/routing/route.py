@@ -5,14 +5,18 @@ Routes are tried in the order of the configuration, and the first one that match
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 
+from isthmus.converters.contract import NoBody
+from isthmus.converters.jms import DESTINATION
 from isthmus.routing.predicate import Predicate, parse
 
 DIRECT = "direct"
 """The name of the route that ``message.convert`` makes."""
+DESTINATIONS = "isthmus.destinations"
+"""The name of the route to JMS destinations, where there is no direct one."""
 TEMPORARY_PREFIX = "isthmus.temporary."
 """What the addresses of temporary queues begin with."""
 
@@ -44,6 +48,12 @@ class Route:
     """The predicate as the configuration has it, for people."""
     destination: str | None = None
     """The subject, queue or address for an edge to deliver to, if the topic is that edge's outbox."""
+    key_pattern: str | None = None
+    """A regular expression that the whole key has to match."""
+    no_body: NoBody = NoBody.NULL
+    """What a message of the journal becomes that has no body."""
+    for_destination: bool = False
+    """Whether it takes nothing but what is sent to the JMS destination of its topic."""
 
     @property
     def is_direct(self) -> bool:
@@ -51,11 +61,18 @@ class Route:
         return not self.topic
 
     @property
+    def has_jms_headers(self) -> bool:
+        """Whether its records have the message's headers, so that their key and partition are not chosen by
+        its annotations."""
+        return self.convert in ("jms", DESTINATION)
+
+    @property
     def has_own_converter(self) -> bool:
         """Whether a class of the user's converts, which takes Python and so micro-batches."""
         return ":" in self.convert
 
 
+@cache
 def direct_route(convert: str) -> Route:
     """The route behind all others: it takes any message in the journal, to the topic that its address names.
 
@@ -63,6 +80,24 @@ def direct_route(convert: str) -> Route:
     """
     everything = "exists(msg.address)"
     return Route(DIRECT, parse(everything), topic="", convert=convert, written=everything)
+
+
+@cache
+def destinations_route() -> Route:
+    """The same for JMS destinations alone: it takes no message by its predicate.
+
+    Who is to have it nevertheless is said by `isthmus.routing.plan.RoutingPlan.keep_destinations`.
+    """
+    nothing = "!exists(msg.address)"
+    return Route(DESTINATIONS, parse(nothing), topic="", convert=DESTINATION, written=nothing)
+
+
+@cache
+def destination_route(topic: str, convert: str) -> Route:
+    """The same for one destination, whose topic a route of the file writes in a form of its own: whoever
+    receives from it expects that form."""
+    name = f"{DESTINATIONS}.{topic}"
+    return replace(destinations_route(), name=name, topic=topic, convert=convert, for_destination=True)
 
 
 @cache

@@ -40,7 +40,7 @@ class PartReport:
     delivered: Flow = Flow()
     dead_letters: int = 0
     not_acknowledged: int = 0
-    """Acknowledgements of receivers that Kafka did not take: those messages come again."""
+    """Acknowledgements of receivers that Kafka did not take: those messages are redelivered."""
     connects: int = 0
     disconnects: int = 0
     reconnects: int = 0
@@ -75,7 +75,7 @@ class PartMetrics(Collector):
         yield self._family("bytes", "bytes of their bodies", reports, _bytes)
         for name, meaning in (
             ("dead_letters", "messages that can never be handled"),
-            ("not_acknowledged", "acknowledgements that Kafka did not take: those messages come again"),
+            ("not_acknowledged", "acknowledgements that Kafka did not take: those messages are redelivered"),
             ("connects", "connections made"),
             ("disconnects", "connections broken"),
             ("reconnects", "connections made again"),

@@ -93,11 +93,13 @@ def test_after_a_flush_the_server_has_what_was_sent_before_it() -> None:
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b'INFO {"max_payload":1048576}\r\n')
-            while line := await reader.readline():
-                said.append(line.split()[0])
-                if line == b"PING\r\n":
-                    writer.write(b"PONG\r\n")
-            writer.close()
+            try:
+                while line := await reader.readline():
+                    said.append(line.split()[0])
+                    if line == b"PING\r\n":
+                        writer.write(b"PONG\r\n")
+            finally:
+                writer.close()
 
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server, bridge(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}") as client:

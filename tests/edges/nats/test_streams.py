@@ -111,9 +111,9 @@ def test_messages_that_wait_for_the_journal_are_not_sent_again(nats_url: str) ->
             # Acknowledgements that are not the end of a message: that the bridge still has it.
             signs = await sender.subscribe(f"$JS.ACK.{name}.bridge.>")
             await sender.flush()
-            async with running(intake_of(client, journal, name, ack_wait_s=0.6)):
-                for _ in range(15):  # five for each message: more time than the consumer waits, twice over
-                    assert (await signs.next_msg(10)).data == b"+WPI"
+            async with running(intake_of(client, journal, name, ack_wait_s=3.0)):
+                for _ in range(12):  # four for each message, which takes longer than the consumer waits
+                    assert (await signs.next_msg(60)).data == b"+WPI"
                 assert (await jetstream.consumer_info(name, "bridge")).num_redelivered == 0
                 journal.release()
                 await until_settled(jetstream, name)

@@ -11,7 +11,7 @@ from tests.support.names import unique
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.converters import MessageConverter, converter
-from isthmus.edges.amqp.server.addresses import KafkaAddresses
+from isthmus.edges.addresses import KafkaAddresses
 from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
 from isthmus.edges.amqp.server.receivers.outgoing_link import Undeliverable, skip
 from isthmus.edges.journal import EdgeJournal
@@ -68,6 +68,9 @@ def receiving_server(
     undeliverable: Undeliverable = skip,
     auto_create: bool = True,
     queue_views: bool = False,
+    bare_is_queue: bool = False,
+    link_bytes: int = 32 * 2**20,
+    **settings: object,
 ) -> Iterator[ServerOnKafka]:
     made = converter(convert) if isinstance(convert, str) else convert
     temporary_topic = new_topic(servers, 2)
@@ -78,9 +81,11 @@ def receiving_server(
         undeliverable=undeliverable,
         auto_create=auto_create,
         queue_views=queue_views,
+        bare_is_queue=bare_is_queue,
+        link_bytes=link_bytes,
         partitions=1,
     )
-    with ServerOnKafka(servers, outgoing_links=outgoing_links) as server:
+    with ServerOnKafka(servers, outgoing_links=outgoing_links, **settings) as server:
         server.temporary_topic = temporary_topic
         yield server
 

@@ -10,11 +10,13 @@ from typing import Any, Self, TypeVar
 from tests.support.journals import MemoryJournal
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
-from isthmus.edges.amqp.server.addresses import AddressBook
+from isthmus.edges.addresses import AddressBook, KnownAddress
 from isthmus.edges.amqp.server.contract import OutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users
 from isthmus.edges.contract import Journal
+from isthmus.kafka.name_locks import NameLocks
+from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 
 T = TypeVar("T")
 
@@ -25,8 +27,8 @@ class AnyAddress:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def knows(self, address: str) -> bool:
-        return address in self.asked and not address.startswith("no-")
+    def known(self, address: str) -> KnownAddress | None:
+        return KnownAddress(None) if address in self.asked and not address.startswith("no-") else None
 
     async def find(self, address: str, *, queue: bool = False) -> str | None:
         await asyncio.sleep(0)
@@ -44,8 +46,11 @@ class RunningServer:
         addresses: AddressBook | None = None,
         amqps: AmqpsSettings | None = None,
         users: Users | None = None,
+        client_ids: NameLocks | None = None,
+        reserved: ReservedTopics = BY_PREFIX,
         outgoing_links: OutgoingLinks | None = None,
         max_message_size: int = 1_000_000,
+        senders_choose: bool = False,
         link_close_s: float = 5.0,
         **settings: Any,
     ) -> None:
@@ -57,8 +62,11 @@ class RunningServer:
         self._more = {
             "amqps": amqps,
             "users": users,
+            "reserved": reserved,
             "outgoing_links": outgoing_links,
+            "client_ids": client_ids,
             "max_message_size": max_message_size,
+            "senders_choose": senders_choose,
             "link_close_s": link_close_s,
         }
         self._loop = asyncio.new_event_loop()

@@ -90,8 +90,9 @@ class Wire:
         self.events.remove(found[0])  # type: ignore[arg-type]
         return found[0]
 
-    def sender(self, address: str | None, name: str = "out", *, dynamic: bool = False) -> Sender:
-        link = self.engine.begin().sender(name)
+    def sender(self, address: str | None, name: str | None = None, *, dynamic: bool = False) -> Sender:
+        session = self.engine.begin()
+        link = session.sender(name or f"out-{session.channel}")
         link.attach(source=Source(), target=Target(address, dynamic=dynamic))
         self.wait(lambda: link.credit)
         return link
@@ -137,21 +138,26 @@ class RawWire:
         self.answers: list[Composite] = []
         self.lost = False
 
-    def open(self) -> Self:
+    def open(self, *, incoming_window: int = 1000) -> Self:
         """Open a connection and begin a session on channel 0, without waiting for the answers."""
-        begin = Begin(next_outgoing_id=0, incoming_window=1000, outgoing_window=1000)
-        self._socket.sendall(AMQP_HEADER)
+        begin = Begin(next_outgoing_id=0, incoming_window=incoming_window, outgoing_window=1000)
+        self.header()
         self.send(Open("raw"), begin)
         self.until(Begin)
         return self
+
+    def header(self) -> None:
+        self._socket.sendall(AMQP_HEADER)
 
     def send(self, *bodies: Composite) -> None:
         self._socket.sendall(b"".join(encode_frame(0, body) for body in bodies))
 
     def transfer(self, data: bytes, id: int = 0) -> None:
         """Send a message on handle 0."""
-        body = Transfer(handle=UInt(0), delivery_id=UInt(id), delivery_tag=id.to_bytes(4))
-        self._socket.sendall(wrap(0, encode_value(body.described()) + data))
+        self.frame(Transfer(handle=UInt(0), delivery_id=UInt(id), delivery_tag=id.to_bytes(4)), data)
+
+    def frame(self, body: Composite, payload: bytes = b"", channel: int = 0) -> None:
+        self._socket.sendall(wrap(channel, encode_value(body.described()) + payload))
 
     def pump(self) -> None:
         self._socket.settimeout(0.05)

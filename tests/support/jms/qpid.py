@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from tests.support.polling import PATIENCE_S
@@ -55,6 +56,25 @@ class QpidJms:
                 raise
             return output.splitlines()
 
+    def shell(self, url: str) -> subprocess.Popen[str]:
+        """A process of ``Shell.java``: use `JmsShell`."""
+        command = [
+            "java",
+            "-XX:TieredStopAtLevel=1",
+            "-XX:+UseSerialGC",
+            "-cp",
+            self._classpath,
+            "Shell",
+            url,
+        ]
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
 
 def _classpath() -> str:
     if given := os.environ.get(CLASSPATH_VARIABLE):
@@ -65,3 +85,41 @@ def _classpath() -> str:
         return jars.classpath(JARS_CONF)
     except HardFailure as failure:
         pytest.skip(str(failure))
+
+
+class JmsShell:
+    """A JMS application that does what it is told, step by step: see ``Shell.java``."""
+
+    def __init__(self, qpid: QpidJms, url: str) -> None:
+        self._process = qpid.shell(url)
+
+    def __enter__(self) -> JmsShell:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def __call__(self, *words: object) -> str:
+        """Do one thing. Returns ``ok``, what came of it, or ``!`` and the exception."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\t".join(map(str, words)) + "\n")
+        self._process.stdin.flush()
+        patience = Timer(PATIENCE_S, self._process.kill)
+        patience.start()
+        try:
+            return self._process.stdout.readline().rstrip("\n")
+        finally:
+            patience.cancel()
+
+    def do(self, *words: object) -> None:
+        """Do one thing that must go well."""
+        answer = self(*words)
+        assert answer == "ok", f"{words}: {answer}"
+
+    def receive(self, consumer: str, count: int, patience_ms: int = 30_000) -> list[str]:
+        return [self("receive", consumer, patience_ms) for _ in range(count)]
+
+    def nothing(self, consumer: str, patience_ms: int = 500) -> bool:
+        return self("receive", consumer, patience_ms) == "nothing"

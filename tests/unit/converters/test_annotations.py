@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from isthmus import AmqpMessage, AmqpValue, MessageConverter, ReceivedRecord, converters
+from isthmus import (
+    AmqpMessage,
+    AmqpValue,
+    MessageConverter,
+    MessageProperties,
+    ReceivedRecord,
+    converters,
+)
 from isthmus.codecs.amqp import (
     Byte,
     Char,
@@ -35,6 +43,25 @@ def asking(**annotations: Any) -> AmqpMessage:
 def test_a_sender_chooses_partition_and_key(form: MessageConverter) -> None:
     record = form.to_kafka_record(asking(partition=Int(3), key="k"))
     assert (record.partition, record.key) == (3, "k")
+
+
+@forms
+def test_a_sender_may_leave_the_prefix_out(form: MessageConverter) -> None:
+    plain = AmqpMessage(message_annotations={"partition": Int(3), "key": "k"}, body=AmqpValue("x"))
+    record = form.to_kafka_record(plain)
+    assert (record.partition, record.key) == (3, "k")
+
+
+def test_the_prefixed_name_outranks_the_plain_one() -> None:
+    annotations = {"partition": 1, "x-opt-bridge.partition": 2, "key": "plain", "x-opt-bridge.key": None}
+    record = converters.raw.to_kafka_record(AmqpMessage(message_annotations=annotations))
+    assert (record.partition, record.key) == (2, "plain")
+
+
+@pytest.mark.parametrize(("name", "value"), [("partition", "3"), ("key", 3)])
+def test_a_plain_name_with_a_wrong_type_is_refused_by_its_name(name: str, value: object) -> None:
+    with pytest.raises(ConversionFailure, match=rf"^{name} must be"):
+        converters.default.to_kafka_record(AmqpMessage(message_annotations={name: value}))
 
 
 @forms
@@ -102,3 +129,23 @@ def test_the_truth_replaces_what_the_value_says_and_other_annotations_stay(form:
         "x-opt-bridge.topic": "topic",
         "x-opt-colour": "red",
     }
+
+
+@pytest.mark.parametrize("form", [converters.json, converters.raw], ids=["json", "raw"])
+def test_plain_names_that_the_value_has_tell_the_truth_too(form: MessageConverter) -> None:
+    sent = AmqpMessage(message_annotations={"partition": Int(9), "offset": 9, "key": "lie"})
+    value = form.to_kafka_record(sent).value
+    annotations = form.to_amqp_message("a", ReceivedRecord("t", 3, 17, b"k", value)).message_annotations
+    assert annotations is not None
+    assert [annotations[name] for name in ("partition", "offset", "key")] == [3, 17, "k"]
+
+
+@pytest.mark.parametrize("form", [converters.json, converters.raw], ids=["json", "raw"])
+def test_properties_come_from_the_value_and_the_address_only_where_it_has_none(
+    form: MessageConverter,
+) -> None:
+    sent = MessageProperties(message_id="ID:1", to="orders", subject="news", reply_to="answers")
+    for properties, to in ((sent, "orders"), (replace(sent, to=None), "receiver")):
+        value = form.to_kafka_record(AmqpMessage(properties=properties)).value
+        back = form.to_amqp_message("receiver", ReceivedRecord("t", 0, 0, None, value))
+        assert back.properties == replace(properties, to=to)

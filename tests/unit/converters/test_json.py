@@ -107,6 +107,11 @@ def test_keys_that_only_amqp_tells_apart_come_back() -> None:
     assert AmqpMessage(body=back) == AmqpMessage(body=body)
 
 
+def test_many_numbers_as_keys_come_back_without_a_dict() -> None:
+    body = AmqpValue(Pairs([(key, "a") for key in range(100)]))
+    assert read(document(body=body)).body == body
+
+
 def test_arrays_of_arrays_come_back() -> None:
     body = AmqpValue(Array("array", [Array("int", [1]), Array("string", ["a"])]))
     back = read(document(body=body)).body

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from isthmus import AmqpMessage, Data, ReceivedRecord, converters
-from isthmus.converters.registry import BUILT_IN, converter
+from isthmus.converters.registry import BUILT_IN, converter, look_in
 from isthmus.errors import ConfigError
 
 MODULE = "converters_of_a_user"
@@ -45,6 +47,40 @@ def module(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_built_in_converters_are_found_by_name(name: str) -> None:
     message = AmqpMessage(body=Data((b"hello",)))
     assert converter(name).to_kafka_record(message) == getattr(converters, name).to_kafka_record(message)
+
+
+@pytest.mark.parametrize(
+    ("old", "ours"),
+    [
+        ("DefaultMessageConverter", "default"),
+        ("JsonMessageConverter", "json"),
+        ("RawMessageConverter", "raw"),
+        ("io.rhiot.kafka.bridge.DefaultMessageConverter", "default"),
+        ("io.rhiot.kafka.bridge.converter.JsonMessageConverter", "json"),
+        ("io.ppatierno.kafka.bridge.DefaultMessageConverter", "default"),
+        ("enmasse.kafka.bridge.converter.RawMessageConverter", "raw"),
+        ("enmasse.kafka.bridge.amqp.converter.AmqpJsonMessageConverter", "json"),
+        ("io.strimzi.kafka.bridge.amqp.converter.AmqpDefaultMessageConverter", "default"),
+    ],
+)
+def test_the_built_in_converters_are_found_by_the_names_of_old(old: str, ours: str) -> None:
+    message = AmqpMessage(body=Data((b"hello",)))
+    assert converter(old).to_kafka_record(message) == converter(ours).to_kafka_record(message)
+
+
+def test_a_class_of_another_package_is_none_of_ours() -> None:
+    with pytest.raises(ConfigError):
+        converter("com.example.JsonMessageConverter")
+
+
+def test_a_class_is_found_in_a_folder_that_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", "first")
+    source = "class Shout:\n    to_kafka_record = to_amqp_message = lambda *_: None\n"
+    (tmp_path / "beside_the_file.py").write_text(source)
+    look_in(tmp_path)
+    assert converter("beside_the_file:Shout")
+    assert os.environ["PYTHONPATH"] == f"first{os.pathsep}{tmp_path}", "started processes find it too"
 
 
 def test_a_class_is_loaded_and_made() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.asynchronous import eventually
 
 from isthmus.errors import HardFailure, IsthmusError, OversizeFailure
-from isthmus.journal import batches
+from isthmus.journal import OnDone, batches
 from isthmus.journal.batches import BatchWriter
 from isthmus.journal.layout import Record
 from isthmus.journal.partitions import JournalPartitions
@@ -86,6 +86,10 @@ async def turn() -> None:
     """Let the loop have two turns, which takes no time."""
     await asyncio.sleep(0)
     await asyncio.sleep(0)
+
+
+def put_together(writer: BatchWriter, records: list[Record], on_done: OnDone) -> None:
+    writer.add_together(records, sum(map(record_bytes, records)), "s", on_done)
 
 
 def ignore(_: IsthmusError | None) -> None: ...
@@ -164,7 +168,7 @@ def test_what_is_added_together_is_never_parted() -> None:
 
     async def scenario(writer: BatchWriter, kafka: Producer) -> None:
         writer.add(record("a" * 400), "s", lambda _: told.append("a"))
-        writer.add_together([record("b" * 400), record("c" * 400)], "s", lambda _: told.append("bc"))
+        put_together(writer, [record("b" * 400), record("c" * 400)], lambda _: told.append("bc"))
         writer.add(record("d"), "s", lambda _: told.append("d"))
         for _ in range(2):
             await turn()
@@ -179,7 +183,7 @@ def test_what_is_added_together_is_never_parted() -> None:
 def test_what_is_added_together_shares_its_batch_where_there_is_room() -> None:
     async def scenario(writer: BatchWriter, kafka: Producer) -> None:
         writer.add(record("0"), "s", ignore)
-        writer.add_together([record("1"), record("2")], "s", ignore)
+        put_together(writer, [record("1"), record("2")], ignore)
         writer.add(record("3"), "s", ignore)
         await turn()
         assert kafka.sent == [["0", "1", "2", "3"]]
@@ -191,7 +195,7 @@ def test_what_is_together_too_large_for_a_batch_is_refused_whole() -> None:
     told: list[IsthmusError | None] = []
 
     async def scenario(writer: BatchWriter, kafka: Producer) -> None:
-        writer.add_together([record("b" * 400), record("c" * 400), record("d" * 400)], "s", told.append)
+        put_together(writer, [record("b" * 400), record("c" * 400), record("d" * 400)], told.append)
         assert told == []
         await turn()
         assert kafka.sent == []
@@ -209,7 +213,7 @@ def test_nothing_is_taken_together_after_the_close() -> None:
 
     async def scenario(writer: BatchWriter, kafka: Producer) -> None:
         await writer.close()
-        writer.add_together([record("0")], "s", told.append)
+        put_together(writer, [record("0")], told.append)
         await turn()
 
     run(scenario)

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from tests.support import strategies
 from tests.support.routing import JOURNAL, PLACE, decided, journaled, message, plan, route
 
+from isthmus.converters import NoBody
 from isthmus.errors import ConversionFailure, DecodeError, KeyFailure, OversizeFailure, SoftFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Record
 from isthmus.message import Body, BodyKind, Header, Message
 from isthmus.routing.counts import FAILURES
+from isthmus.routing.decide import Decision
 from isthmus.routing.plan import Outcome, RoutingPlan
 from isthmus.routing.route import OnError, Route
 from isthmus.routing.size import record_size
@@ -54,6 +56,29 @@ def test_a_message_that_is_neither_text_nor_binary_is_a_soft_failure(kind: BodyK
     decision = decided(plan(route()), of_kind(kind))
     assert isinstance(decision.error, ConversionFailure)
     assert str(decision.error) == f"a {kind} message has no jms form"
+
+
+@pytest.mark.parametrize("convert", ["jms", "default"])
+def test_a_message_without_a_body_is_what_its_route_makes_of_it(convert: str) -> None:
+    def of(no_body: NoBody) -> Decision:
+        return decided(plan(route(convert=convert, no_body=no_body)), of_kind(BodyKind.EMPTY))
+
+    null, empty = of(NoBody.NULL).record, of(NoBody.EMPTY).record
+    assert null is not None
+    assert null.value is None
+    assert empty is not None
+    assert empty.value == b""
+    failed = of(NoBody.FAIL)
+    assert isinstance(failed.error, ConversionFailure)
+    assert str(failed.error) == "the message has no body"
+
+
+@pytest.mark.parametrize("no_body", NoBody)
+def test_a_tombstone_of_another_topic_stays_one(no_body: NoBody) -> None:
+    by = plan(route("msg.address==other", no_body=no_body), source_topics=("other",))
+    published = decided(by, Record(b"k", None, ()), "other").record
+    assert published is not None
+    assert (published.key, published.value) == (b"k", None)
 
 
 def test_a_journal_record_that_cannot_be_read_is_a_soft_failure_without_a_route() -> None:

@@ -5,7 +5,8 @@ functions for the sections that it needs.
 
 Beyond what `isthmus.codecs.amqp.boundary` checks, `DecodeError` is raised for a field of the wrong type (a
 string passes for a symbol, which some peers mix up), for more fields than the section has, for the same key
-twice, and for application properties that are not simple values under a string.
+twice, for application properties that are not simple values under a string, and for annotations with more
+keys that are numbers than a ``dict`` may hold.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from isthmus.codecs.amqp.sections import (
     MessageHeader,
     MessageProperties,
 )
+from isthmus.codecs.amqp.values import MAX_NUMERIC_KEYS
 from isthmus.errors import DecodeError
 
 if TYPE_CHECKING:
@@ -143,13 +145,19 @@ def _passes_for(type: i64, due: i64) -> bool:
 def read_annotations(reader: Reader) -> Annotations:
     """The map of annotations that the reader stands at."""
     result: dict[object, object] = {}
+    numbers: i64 = 0
     buf = reader.buf
     outer = reader.end
     reader.pos += 1
     count = reader.open(buf[reader.pos - 1]) >> 1
     for _ in range(count):
-        if TYPES[buf[reader.pos]] not in (0xB3, 0xB1, 0x80):
+        kind: i64 = TYPES[buf[reader.pos]]
+        if kind == 0x80:
+            numbers += 1
+        elif kind != 0xB3 and kind != 0xB1:
             raise DecodeError("the key of an annotation is not a symbol", reader.pos)
+        if numbers > MAX_NUMERIC_KEYS:
+            raise DecodeError(f"more than {MAX_NUMERIC_KEYS} annotations have numbers for keys", reader.pos)
         key = reader.value()
         result[key] = reader.value()
     reader.close(outer)

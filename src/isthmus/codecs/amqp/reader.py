@@ -19,6 +19,8 @@ from uuid import UUID
 from isthmus.codecs.amqp.constructors import TYPES, type_name
 from isthmus.codecs.amqp.values import (
     MAX_DEPTH,
+    MAX_NUMERIC_KEYS,
+    MAX_VALUES,
     Array,
     Byte,
     Char,
@@ -72,9 +74,10 @@ _double = struct.Struct(">d").unpack_from
 _signed_64 = struct.Struct(">q").unpack_from
 _unsigned_64 = struct.Struct(">Q").unpack_from
 
-_KEYS: Final = (str, int, float, bytes, type(None))
-"""What a ``dict`` takes as keys here. A sender can choose any number of uuids with the same hash, which would
-make the work quadratic; compound values have no hash at all."""
+_NUMBERS: Final = (int, float)
+_KEYS: Final = (bytes, type(None))
+"""What a ``dict`` takes as keys here beside text and a few numbers. A sender can choose any number of uuids
+with the same hash, which would make the work quadratic; compound values have no hash at all."""
 
 _SYMBOLS_KEPT: Final = 1024
 _SYMBOL_KEPT_BYTES: Final = 64
@@ -97,6 +100,7 @@ class Reader:
         self.pos: i64 = pos
         self.end: i64 = len(buf)
         self.depth: i64 = 0
+        self.values: i64 = 0
         self.allowance: i64 = len(buf) + ZERO_WIDTH_ALLOWANCE
 
     def value(self) -> object:
@@ -311,6 +315,7 @@ class Reader:
             raise DecodeError(f"a {type_name(code)} of {count} values has {stop - pos} bytes", self.pos)
         if count & 1 and code in (0xC1, 0xD1):
             raise DecodeError("a map has a key without a value", self.pos)
+        self.count(count)
         depth = self.depth + 1
         if depth > MAX_DEPTH:
             raise DecodeError(f"values are nested more than {MAX_DEPTH} deep", self.pos)
@@ -318,6 +323,12 @@ class Reader:
         self.pos = pos
         self.end = stop
         return count
+
+    def count(self, values: i64) -> None:
+        """Count values that are about to be read. Raises `DecodeError` for more than there may be."""
+        self.values += values
+        if self.values > MAX_VALUES:
+            raise DecodeError(f"a message has more than {MAX_VALUES} values", self.pos)
 
     def close(self, outer: i64) -> None:
         """Leave what `open` entered; ``outer`` was the end before."""
@@ -328,9 +339,15 @@ class Reader:
 
     def _map(self, count: i64) -> object:
         result: dict[object, object] = {}
+        numbers: i64 = 0
         for _ in range(count >> 1):
             key = self.value()
-            if not isinstance(key, _KEYS) or key in result:
+            if not isinstance(key, str):
+                if isinstance(key, _NUMBERS):
+                    numbers += 1
+                elif not isinstance(key, _KEYS):
+                    return self._pairs(result, key, count)
+            if numbers > MAX_NUMERIC_KEYS or key in result:
                 return self._pairs(result, key, count)
             result[key] = self.value()
         return result

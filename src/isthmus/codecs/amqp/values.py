@@ -33,6 +33,16 @@ import msgspec
 MAX_DEPTH: Final = 64
 """How deep values may be nested: far beyond any real message, and far from the end of the stack."""
 
+MAX_VALUES: Final = 32_768
+"""How many values the lists, maps and arrays of a message may have together, one byte each as they may be: to
+read them, and to write them as JSON, takes some 2 µs each, and a server has other clients. What is not looked
+into does not count. Each further section of a body counts as `SECTION_VALUES`."""
+SECTION_VALUES: Final = 2
+
+MAX_NUMERIC_KEYS: Final = 64
+"""How many numbers may be keys of a ``dict``. Whoever sends them knows the hash that Python has for each, and
+could choose all of them to collide: the work would be quadratic. Those of text and bytes nobody knows."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -157,7 +167,7 @@ class Decimal128(_Decimal):
 
 
 class Pairs(list[tuple[object, object]]):
-    """A map that no ``dict`` can hold: one with keys that are uuids, compound, or equal to Python only.
+    """A map that no ``dict`` holds: its keys are uuids, compound, equal to Python only, or many numbers.
 
     ``uint 1`` and ``long 1`` are two keys of one map, and so are a symbol and a string of the same text.
     """

@@ -10,6 +10,7 @@ from isthmus.config.model.brokers import BROKER_NAME, Node
 from isthmus.config.model.settings import Settings
 from isthmus.config.syntax.problem import Problem, Severity
 from isthmus.config.syntax.properties import Entry
+from isthmus.converters.registry import canonical_name
 from isthmus.errors import ConfigError
 from isthmus.routing.predicate import Predicate, parse
 
@@ -42,6 +43,7 @@ def judge_brokers(
         convert = (
             (parts["conv.message"].value or "").strip() if "conv.message" in parts else DEFAULT_CONVERTER
         )
+        convert = canonical_name(convert)
         if forms.setdefault(written, convert) != convert:
             message = f"another route goes there by the converter {forms[written]}"
             yield entry.problem(Severity.ERROR, message, "give both the same conv.message")

@@ -29,6 +29,7 @@ from isthmus.config.model.settings import RouteSettings, Settings
 from isthmus.config.syntax.hidden import Hidden, alike, shown
 from isthmus.config.syntax.problem import Problem, Severity
 from isthmus.config.syntax.properties import Entry
+from isthmus.converters.contract import NoBody
 from isthmus.errors import ConfigError, PredicateError
 from isthmus.routing.predicate import parse
 from isthmus.routing.route import OnError, Route
@@ -91,7 +92,11 @@ def build(entries: Mapping[str, Entry]) -> tuple[Settings, list[Problem]]:
         first = next(entry for each in groups(entries, CONNECTOR_FAMILY).values() for entry in each.values())
         problems.append(first.problem(Severity.ERROR, str(error)))
         settings = settings.model_copy(update={"connectors": Settings().connectors})
-    return settings.model_copy(update={"routes": tuple(routes)}), problems
+    settings = settings.model_copy(update={"routes": tuple(routes)})
+    if (routes or settings.message_convert) and not settings.takes_messages and settings.amqp.enabled:
+        # Routes that nothing could come to: such a bridge is one for JMS clients.
+        settings = settings.model_copy(update={"amqp": settings.amqp.model_copy(update={"enabled": True})})
+    return settings, problems
 
 
 def _sections(entries: Mapping[str, Entry], family: Family) -> tuple[dict[str, Section], list[Problem]]:
@@ -137,6 +142,8 @@ def _route(name: str, route: RouteSettings, written: str, settings: Settings) ->
         predicate=route.predicate,
         topic=topic,
         key=route.key,
+        key_pattern=route.key_pattern,
+        no_body=route.no_body or (NoBody.EMPTY if destination is None else NoBody.NULL),
         convert=route.convert,
         on_error=route.on_error,
         written=alike(written, written.strip()),

@@ -13,6 +13,7 @@ from isthmus.config.model.section import Section
 from isthmus.config.model.settings import Settings
 from isthmus.config.model.values import duration_text
 from isthmus.config.syntax.hidden import Hidden, shown
+from isthmus.converters.journaled import BODY_FORMS
 from isthmus.routing.route import Route
 
 
@@ -78,7 +79,11 @@ def _parts(route: Route) -> Iterator[tuple[str, str]]:
         yield _destination(route.topic.rpartition(".outbox.")[2], route.destination)
     if route.key is not None:
         yield "conv.key", _key_text(route.key)
+    if route.key_pattern is not None:
+        yield "conv.key.pattern", shown(route.key_pattern)
     yield "conv.message", route.convert
+    if route.convert in BODY_FORMS:
+        yield "conv.no-body", route.no_body
     if route.on_error is not None:
         yield "on-error", route.on_error
 

@@ -11,13 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from isthmus.config.foreign import strimzi
+from isthmus.config.foreign.formats import format_of
 from isthmus.config.judgement.build import build, recognise
-from isthmus.config.judgement.rules import judge
+from isthmus.config.judgement.rules import conversions, judge
 from isthmus.config.model.settings import Settings
 from isthmus.config.syntax import environment, properties
 from isthmus.config.syntax.problem import Problem, Severity
 from isthmus.config.syntax.properties import Entry
 from isthmus.config.syntax.references import resolve
+from isthmus.converters.registry import look_in
 from isthmus.errors import ConfigError
 
 
@@ -50,6 +53,13 @@ def read(path: Path | None, environ: Mapping[str, str] = os.environ) -> Reading:
     written, problems = properties.read(path) if path else ({}, [])
     if written is None:
         return Reading(Settings(), {}, tuple(problems))
+    if foreign := format_of(written):
+        message = f"a configuration of {foreign.bridge}"
+        hint = f"isthmus import {foreign.command} {path} prints ours"
+        return Reading(Settings(), {}, (Problem(Severity.ERROR, message, str(path), hint=hint),))
+    if strimzi.is_oldest(written):
+        written, renamed = strimzi.as_ours(written)
+        problems += renamed
     overridden, overriding = environment.override(written, environ)
     known, unknown = recognise(overridden)
     problems += [*overriding, *unknown]
@@ -57,6 +67,8 @@ def read(path: Path | None, environ: Mapping[str, str] = os.environ) -> Reading:
     for key, entry in known.items():
         entries[key], unresolved = resolve(entry, environ, path.parent if path else Path())
         problems += unresolved
+    if path is not None and any(":" in (each.value or "") for each in conversions(entries)):
+        look_in(path.parent)
     settings, refused = build(entries)
     problems += [*refused, *judge(settings, entries)]
     return Reading(settings, entries, tuple(sorted(problems, key=_in_order_of_the_file)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from isthmus.config.judgement.broker_rules import judge_brokers
+from isthmus.config.judgement.broker_rules import DEFAULT_CONVERTER, judge_brokers
 from isthmus.config.judgement.keys import (
     CONNECTOR_FAMILY,
     ROUTE_FAMILY,
@@ -25,6 +25,8 @@ from isthmus.config.model.settings import Settings
 from isthmus.config.syntax.problem import Problem, Severity
 from isthmus.config.syntax.properties import Entry
 from isthmus.converters import converter
+from isthmus.converters.journaled import BODY_FORMS
+from isthmus.converters.registry import canonical_name
 from isthmus.errors import ConfigError, PredicateError
 from isthmus.routing.predicate import Predicate, parse
 from isthmus.routing.route import DIRECT, OnError
@@ -40,10 +42,12 @@ def judge(settings: Settings, entries: Entries) -> Iterator[Problem]:
     yield from _circles(settings, entries)
     yield from _nothing_to_route(settings, entries)
     yield from _systems(settings, entries)
-    yield from judge_brokers(settings, entries, _predicates(entries))
+    yield from judge_brokers(settings, entries, predicates(entries))
     yield from _own_converters(settings, entries)
     yield from _converters(settings, entries)
+    yield from _key_patterns(entries)
     yield from _dead_letters(settings, entries)
+    yield from _monitor(settings, entries)
     yield from _names(entries)
     yield from _predicates_that_never_match(entries)
     yield from _settings_without_effect(settings, entries)
@@ -73,7 +77,7 @@ def _circles(settings: Settings, entries: Entries) -> Iterator[Problem]:
     journal = settings.journal.topic
     sources = settings.routing.source_topics
     dead_letter = settings.routing.dead_letter_topic
-    addressed = _predicates(entries)
+    addressed = predicates(entries)
     for route, entry in destinations(entries).items():
         topic = (entry.value or "").strip()
         if topic == journal:
@@ -97,7 +101,7 @@ def _circles(settings: Settings, entries: Entries) -> Iterator[Problem]:
 
 def _nothing_to_route(settings: Settings, entries: Entries) -> Iterator[Problem]:
     routes = route_groups(entries) or groups(entries, CONNECTOR_FAMILY) or settings.mq.reply_queue
-    if not routes and "message.convert" not in entries:
+    if not routes and "message.convert" not in entries and not settings.keeps_destinations:
         yield Problem(Severity.WARNING, "no routes: nothing will be routed")
 
 
@@ -118,7 +122,7 @@ def _systems(settings: Settings, entries: Entries) -> Iterator[Problem]:
         if place in written:
             message = f"connector {written[place]} delivers there too, in another form"
             yield entry.problem(Severity.ERROR, message)
-        if edge == "nats" and (predicate := _predicates(entries).get(route)):
+        if edge == "nats" and (predicate := predicates(entries).get(route)):
             subject = place[1].removeprefix(CORE).removeprefix(JETSTREAM)
             taken = any(overlap(each.subject, subject) for each in settings.nats_intakes.values())
             if taken and predicate in _addressed_to(subject):
@@ -144,7 +148,7 @@ def _edge_destinations(entries: Entries) -> dict[str, Entry]:
 
 
 def _own_converters(settings: Settings, entries: Entries) -> Iterator[Problem]:
-    for entry in _conversions(entries):
+    for entry in conversions(entries):
         name = (entry.value or "").strip()
         if ":" not in name:
             continue
@@ -158,18 +162,33 @@ def _own_converters(settings: Settings, entries: Entries) -> Iterator[Problem]:
 
 
 def _converters(settings: Settings, entries: Entries) -> Iterator[Problem]:
-    for entry in _conversions(entries):
+    for entry in conversions(entries):
         name = (entry.value or "").strip()
-        if name in ("json", "raw") and settings.routing.source_topics:
+        if canonical_name(name) in ("json", "raw") and settings.routing.source_topics:
             message = f"records of {SOURCES} have no {name} form: on this route they are soft failures"
             yield entry.problem(Severity.WARNING, message)
     if "message.convert" in entries and (taken := entries.get(f"{ROUTES}{DIRECT}.predicate")):
         yield taken.problem(Severity.ERROR, f"{DIRECT} is what the route of message.convert is called")
 
 
-def _conversions(entries: Entries) -> list[Entry]:
+def _key_patterns(entries: Entries) -> Iterator[Problem]:
+    for route, parts in groups(entries, ROUTE_FAMILY).items():
+        if "conv.key.pattern" in parts and "conv.key" not in parts:
+            message = f"needs {ROUTES}{route}.conv.key: a pattern is for a key that senders choose"
+            yield parts["conv.key.pattern"].problem(Severity.ERROR, message)
+
+
+def conversions(entries: Entries) -> list[Entry]:
+    """The entries that name a converter."""
     keys = ["message.convert", *_parts(entries, "conv.message")]
     return [entries[key] for key in keys if key in entries]
+
+
+def _monitor(settings: Settings, entries: Entries) -> Iterator[Problem]:
+    host = entries.get("monitor.host")
+    if host is not None and "monitor.token" not in entries and not values.is_loopback(settings.monitor.host):
+        message = "needs monitor.token: others than this machine can ask"
+        yield host.problem(Severity.ERROR, message, "monitor.token=${file:token}")
 
 
 def _dead_letters(settings: Settings, entries: Entries) -> Iterator[Problem]:
@@ -201,7 +220,7 @@ def _names(entries: Entries) -> Iterator[Problem]:
 
 def _predicates_that_never_match(entries: Entries) -> Iterator[Problem]:
     owners: dict[Predicate, str] = {}
-    for route, predicate in _predicates(entries).items():
+    for route, predicate in predicates(entries).items():
         if predicate in owners:
             message = f"never reached: {ROUTES}{owners[predicate]} takes the same messages first"
             yield entries[f"{ROUTES}{route}.predicate"].problem(Severity.WARNING, message)
@@ -212,11 +231,18 @@ def _settings_without_effect(settings: Settings, entries: Entries) -> Iterator[P
     batch = entries.get("pipeline.real-time.batch")
     if batch and settings.pipeline.mode != "real-time":
         yield batch.problem(Severity.NOTE, f"no effect in pipeline.mode {settings.pipeline.mode}")
+    for parts in groups(entries, ROUTE_FAMILY).values():
+        convert = canonical_name(
+            ((parts["conv.message"].value or "") if "conv.message" in parts else DEFAULT_CONVERTER).strip()
+        )
+        if "conv.no-body" in parts and convert not in BODY_FORMS:
+            message = f"no effect with {convert}: whatever the body, the record has a value"
+            yield parts["conv.no-body"].problem(Severity.NOTE, message)
     if is_embedded(settings, entries):
         secured = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
         for entry in entries.values():
             if entry.key.startswith(secured):
-                message = "the embedded Kafka takes plain connections only"
+                message = "no effect on the embedded Kafka, which has a password of its own"
                 hint = "set kafka.bootstrap.servers"
                 yield entry.problem(Severity.WARNING, message, hint)
 
@@ -225,7 +251,7 @@ def _parts(entries: Entries, part: str) -> list[str]:
     return [f"{ROUTES}{route}.{part}" for route in route_groups(entries)]
 
 
-def _predicates(entries: Entries) -> dict[str, Predicate]:
+def predicates(entries: Entries) -> dict[str, Predicate]:
     """The predicates that parse, by route."""
     found = {}
     for route in route_groups(entries):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from pathlib import Path
 from typing import Annotated, Literal
@@ -38,6 +37,16 @@ class AmqpSettings(Section):
     host: Text = setting("host", "127.0.0.1", "the address that AMQP clients connect to")
     port: Port = setting("port", 5672, "the port for connections without TLS; `0` takes a free one")
     enabled: Flag = setting("enabled", True, "whether connections without TLS are taken at all")
+    ws_port: Port | None = setting(
+        "ws.port", None, "the port for AMQP over WebSocket without TLS; `0` takes a free one"
+    )
+    ws_origins: Annotated[tuple[str, ...], PlainValidator(values.origins)] | None = setting(
+        "ws.origins",
+        None,
+        "the origins of web pages that may connect, such as `https://shop.example`, separated by commas; "
+        "`*` is any",
+        default_text="any where clients log in with a password, else those of this server's own address",
+    )
     workers: Annotated[int, _number(1, 256)] = setting(
         "workers", 1, "how many processes share the port: one for every core that AMQP may use"
     )
@@ -53,13 +62,29 @@ class AmqpSettings(Section):
         "whether an address without a topic gets one",
         default_text="`true` with the embedded Kafka, else `false`",
     )
-    queue_selectors: Annotated[
-        Literal["refuse", "views"], PlainValidator(values.choice("refuse", "views"))
-    ] = setting(
-        "queue-selectors",
-        "refuse",
-        "what a selector on a JMS queue does: `refuse` the receiver, "
-        "or `views`, which makes every selector a queue of its own",
+    destinations: Annotated[Literal["keep", "routed"], PlainValidator(values.choice("keep", "routed"))] = (
+        setting(
+            "destinations",
+            "keep",
+            "where a message goes that is sent to an address which has a topic: `keep` is to that topic, "
+            "for its receivers, and where its route says; `routed` is only where its route says",
+        )
+    )
+    queue_selectors: Annotated[Literal["jms", "views"], PlainValidator(values.choice("jms", "views"))] = (
+        setting(
+            "queue-selectors",
+            "jms",
+            "what a selector on a JMS queue does: `jms` gives each message to one receiver that wants it; "
+            "`views` makes every selector a queue of its own",
+        )
+    )
+    bare_address: Annotated[Literal["refuse", "queue"], PlainValidator(values.choice("refuse", "queue"))] = (
+        setting(
+            "bare-address",
+            "refuse",
+            "what a receiver gets whose address has neither `/group.id/` nor a JMS capability: "
+            "it is refused, or receives from a `queue`, as from a broker",
+        )
     )
     max_deliveries: Annotated[int, _number(1, 1000)] = setting(
         "max-deliveries",
@@ -85,11 +110,20 @@ class AmqpSettings(Section):
     max_connections: Annotated[int, _number(1, 1_000_000)] = setting(
         "max-connections", 2000, "how many clients may be connected at a time, to each worker"
     )
+    max_connections_per_address: Annotated[int, _number(1, 1_000_000)] = setting(
+        "max-connections-per-address",
+        1000,
+        "how many of them may come from one network address; where there is no room for one more, "
+        "the one that has been silent for the longest makes it",
+    )
     max_sessions: Annotated[int, _number(1, 65_536)] = setting(
         "max-sessions", 256, "how many sessions a connection may have"
     )
     max_links: Annotated[int, _number(1, 1_000_000)] = setting(
         "max-links", 1024, "how many links a session may have"
+    )
+    max_receivers: Annotated[int, _number(1, 1_000_000)] = setting(
+        "max-receivers", 256, "how many links a connection may receive on, in all its sessions"
     )
     max_frame_size: Annotated[int, _number(512, 1 << 24)] = setting(
         "max-frame-size", 128 * 1024, "the largest frame that is taken, in bytes"
@@ -102,7 +136,20 @@ class AmqpSettings(Section):
     max_total_unsettled_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
         "max-total-unsettled-bytes",
         128 * 1024 * 1024,
-        "the same for all connections together, to each worker, and 4096 bytes more for each message",
+        "the same for all connections together, to each worker, and 4096 bytes more for each message; "
+        "messages that have not arrived in full may take half of it",
+    )
+    max_receiver_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
+        "max-receiver-bytes",
+        32 * 1024 * 1024,
+        "how many bytes of messages a receiver may have that it has not settled, "
+        "and 1024 bytes more for each, whatever its credit",
+    )
+    max_total_receiver_bytes: Annotated[int, _number(1024, 1 << 40)] = setting(
+        "max-total-receiver-bytes",
+        256 * 1024 * 1024,
+        "the same for all receivers together, to each worker: "
+        "beyond it a receiver gets no more than its share of it",
     )
     idle_timeout_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
         "idle-timeout", 60.0, "how long a client may be silent, heartbeats included"
@@ -114,12 +161,7 @@ class AmqpSettings(Section):
     @property
     def on_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return values.is_loopback(self.host)
 
     @property
     def allows_anonymous(self) -> bool:
@@ -133,6 +175,7 @@ class AmqpsSettings(Section):
     """The same with TLS."""
 
     port: Port | None = setting("port", None, "the port for connections with TLS, usually 5671")
+    ws_port: Port | None = setting("ws.port", None, "the port for AMQP over WebSocket with TLS, often 443")
     certificate: Text | None = setting("certificate", None, "a PEM file with the server's certificate chain")
     key: Text | None = setting("key", None, "a PEM file with the key of that certificate")
     client_ca: Text | None = setting(
@@ -144,10 +187,15 @@ class AmqpsSettings(Section):
         "require-client-certificate", False, "whether clients without a certificate are turned away"
     )
 
+    @property
+    def enabled(self) -> bool:
+        """Whether connections with TLS are taken."""
+        return self.port is not None or self.ws_port is not None
+
     def context(self) -> ssl.SSLContext:
         """The server's TLS context. Raises `ConfigError` for files that cannot be used."""
         if self.certificate is None:
-            raise ConfigError("amqps.certificate: expected a PEM file, since amqps.port is set")
+            raise ConfigError("amqps.certificate: expected a PEM file, since a port with TLS is set")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:

@@ -181,7 +181,7 @@ def _reason(error: ValidationError) -> str:
 def _outbox(
     id: str, connector: ConnectorSettings, manager: MqSettings, managers: dict[str, MqSettings]
 ) -> str:
-    """Queue managers have outboxes of their own, so that one which is away holds up no other."""
+    """Queue managers have outboxes of their own, so that one which is unavailable holds up no other."""
     if connector.type.ends[1] in ("nats", "stan"):
         return "nats"
     names = ["mq", *(f"mq.{re.sub('[/%]', '_', each)}" for each in (connector.queuemanager, id) if each)]

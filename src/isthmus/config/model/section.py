@@ -115,7 +115,16 @@ def visible(value: Any) -> Any:
         case Route():
             fields = {
                 name: visible(getattr(value, name))
-                for name in ("name", "topic", "destination", "key", "convert", "on_error")
+                for name in (
+                    "name",
+                    "topic",
+                    "destination",
+                    "key",
+                    "key_pattern",
+                    "convert",
+                    "no_body",
+                    "on_error",
+                )
             }
             return {**fields, "predicate": visible(value.written)}
         case _:

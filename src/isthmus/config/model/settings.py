@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -21,8 +21,17 @@ from isthmus.config.model.nats import NatsIntakeSettings, NatsSettings
 from isthmus.config.model.plan import Plan, plan
 from isthmus.config.model.section import Group, Section, setting
 from isthmus.config.syntax.hidden import Hidden, Options
+from isthmus.converters.contract import NoBody
 from isthmus.routing.predicate import Predicate
-from isthmus.routing.route import OnError, Route, direct_route, temporary_routes
+from isthmus.routing.reserved import ReservedTopics
+from isthmus.routing.route import (
+    OnError,
+    Route,
+    destination_route,
+    destinations_route,
+    direct_route,
+    temporary_routes,
+)
 
 ROUTER, LEDGER = "router", "ledger"
 """The queries of a pipeline."""
@@ -141,6 +150,11 @@ class MonitorSettings(Section):
     port: Annotated[int, PlainValidator(values.whole_number(0, 65_535))] = setting(
         "port", 9464, "the port that they are served on; `0` takes a free one"
     )
+    token: Annotated[str, PlainValidator(values.token)] | None = setting(
+        "token",
+        None,
+        "what whoever asks must show, of 16 characters or more; required if others than this machine can ask",
+    )
 
 
 class RouteSettings(Section):
@@ -172,7 +186,20 @@ class RouteSettings(Section):
         "the header that becomes the Kafka key, as `msg.header.<Name>`",
         default_text="the message id",
     )
+    key_pattern: Annotated[str, PlainValidator(values.pattern)] | None = setting(
+        "conv.key.pattern",
+        None,
+        "a regular expression that the whole key has to match, such as `[A-Za-z0-9]+`",
+    )
     convert: Converter = setting("conv.message", "jms", "the converter that makes the Kafka record")
+    no_body: Annotated[NoBody, PlainValidator(values.choice(*NoBody))] | None = setting(
+        "conv.no-body",
+        None,
+        "what a message without a body becomes with `jms` and `default`: `null`, a record without a value, "
+        "which in a compacted topic deletes what has its key; `empty`, a value of no bytes; "
+        "or `fail`, a soft failure",
+        default_text="`empty` in a topic, `null` on the way to another system",
+    )
     on_error: ErrorPolicy | None = setting(
         "on-error", None, "the route's own error policy", default_text="routing.on-error"
     )
@@ -221,8 +248,24 @@ class Settings(Section):
     @property
     def all_routes(self) -> tuple[Route, ...]:
         """The routes in their order: those of the file, to temporary queues, and the direct one."""
-        direct = [direct_route(self.message_convert)] if self.message_convert else []
-        return (*self.routes, *self.temporary_routes, *direct)
+        routes = (*self.routes, *self.temporary_routes)
+        if not (self.message_convert or self.keeps_destinations):
+            return routes
+        direct = direct_route(self.message_convert) if self.message_convert else destinations_route()
+        return (*routes, *self._destination_routes(direct), direct)
+
+    def _destination_routes(self, direct: Route) -> Iterator[Route]:
+        """Those to JMS destinations that have another form than the direct route's."""
+        topics = {route.topic: route for route in reversed(self.routes) if route.destination is None}
+        for topic, route in topics.items() if self.keeps_destinations else ():
+            # All that has the headers of JMS is read alike.
+            if route.convert != direct.convert and not (route.has_jms_headers and direct.has_jms_headers):
+                yield destination_route(topic, route.convert)
+
+    @property
+    def keeps_destinations(self) -> bool:
+        """Whether what AMQP clients send to a JMS destination goes there, wherever a route takes it too."""
+        return self.listens_to_amqp and self.amqp.destinations == "keep"
 
     @property
     def temporary_routes(self) -> tuple[Route, ...]:
@@ -237,6 +280,16 @@ class Settings(Section):
         return self._named("temporary")
 
     @property
+    def reserved_topics(self) -> ReservedTopics:
+        """The topics that need a grant by name, and that no address leads to."""
+        return ReservedTopics(self.journal.topic, self.routing.dead_letter_topic)
+
+    @property
+    def events_topic(self) -> str:
+        """The topic in which the router tells what happens."""
+        return self._named("events")
+
+    @property
     def plan(self) -> Plan:
         """What the connectors come to. Raises `ConfigError` for connectors that do not go together."""
         return plan(self.connectors, self.mq, [each.subject for each in self.nats_intakes.values()])
@@ -247,13 +300,24 @@ class Settings(Section):
 
     @property
     def listens_to_amqp(self) -> bool:
-        """Whether AMQP clients can connect: once any key says where or how."""
-        return bool(self.amqp.model_fields_set) or self.amqps.port is not None
+        """Whether AMQP clients can connect: once any key says where or how, unless it is disabled."""
+        return self.amqps.enabled or (self.amqp.enabled and bool(self.amqp.model_fields_set))
+
+    @property
+    def takes_messages(self) -> bool:
+        """Whether messages come from anywhere but AMQP clients."""
+        intakes = self.nats_intakes or self.mq_intakes or self.connectors or self.routing.source_topics
+        return bool(intakes) or any(broker.addresses for broker in self.amqp_brokers.values())
 
     @property
     def queries(self) -> tuple[str, ...]:
         """What the pipeline runs. Only JMS clients have transactions, which is what the ledger is for."""
         return self.pipeline.queries or ((ROUTER, LEDGER) if self.listens_to_amqp else (ROUTER,))
+
+    @property
+    def own_converters(self) -> tuple[str, ...]:
+        """The classes of users' that convert: Python, which Spark's real-time mode cannot run."""
+        return tuple(dict.fromkeys(each.convert for each in self.all_routes if each.has_own_converter))
 
     @property
     def uses_json(self) -> bool:

@@ -6,13 +6,16 @@ expected. None of them repeats the text that it refuses: it may be a secret.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from isthmus.config.syntax.hidden import Options, alike, hide
+from isthmus.config.syntax.hidden import Hidden, Options, alike, hide
+from isthmus.converters.registry import canonical_name
 from isthmus.errors import PredicateError
 from isthmus.message import canonical_header_name
+from isthmus.routing.pattern import in_re2
 from isthmus.routing.predicate import Exists, HeaderField, Predicate, parse
 
 EMBEDDED = "embedded"
@@ -41,6 +44,32 @@ def text(value: object) -> str:
     raise ValueError("expected a text")
 
 
+def origins(value: object) -> tuple[str, ...]:
+    """Origins of web pages, separated by commas, or ``*``."""
+    if isinstance(value, str):
+        value = tuple(each.strip().lower() for each in value.split(","))
+    if isinstance(value, tuple) and all(
+        each == "*" or re.fullmatch(r"https?://[^/\s]+", each) for each in value
+    ):
+        return value
+    raise ValueError("expected origins such as https://shop.example, separated by commas, or *")
+
+
+def token(value: object) -> str:
+    """What others are known by, and nobody shall see or guess."""
+    if isinstance(value, str) and len(value) >= 16 and value.isascii() and value.isprintable():
+        return value if isinstance(value, Hidden) else Hidden(value)
+    raise ValueError("expected 16 or more printable ASCII characters")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def bridge_id(value: object) -> str:
     """A name that can be a part of topic names."""
     # 200 leaves room for the longest topic that is named after it.
@@ -56,6 +85,15 @@ def topic_name(value: object) -> str:
             return value
         raise ValueError(f"expected a topic's name of at most {MAX_TOPIC_LENGTH} characters")
     raise ValueError("expected a topic's name: letters, digits, '.', '_' or '-'")
+
+
+def is_topic_name(text: str) -> bool:
+    """Whether Kafka takes it for the name of a topic."""
+    try:
+        topic_name(text)
+    except ValueError:
+        return False
+    return True
 
 
 def topic_names(value: object) -> tuple[str, ...]:
@@ -155,9 +193,11 @@ def options(value: object) -> Options:
 
 
 def converter(value: object) -> str:
-    """The name of a message converter."""
-    if isinstance(value, str) and (value in available_converters or _CLASS.fullmatch(value)):
-        return value
+    """The name of a message converter; the old names of built-in ones become ours."""
+    if isinstance(value, str):
+        name = canonical_name(value)
+        if name in available_converters or _CLASS.fullmatch(name):
+            return alike(value, name)
     raise ValueError(f"expected {', '.join(available_converters)} or package.module:Class")
 
 
@@ -172,6 +212,19 @@ def key_header(value: object) -> str:
         if isinstance(tree, Exists) and isinstance(tree.field, HeaderField) and tree.field.name:
             return alike(value, canonical_header_name(tree.field.name))
     raise ValueError('expected msg.header.<Name>, or msg.header."<Name>" for a name with odd characters')
+
+
+def pattern(value: object) -> str:
+    """A regular expression of those that `isthmus.routing.pattern` takes."""
+    if not isinstance(value, str) or not value:
+        raise ValueError("expected a regular expression")
+    try:
+        in_re2(value)
+    except ValueError as error:
+        # The reason quotes the pattern, which may be a secret.
+        reason = "" if isinstance(value, Hidden) else f": {error}"
+        raise ValueError(f"expected a regular expression that RE2 can run{reason}") from None
+    return value
 
 
 def predicate(value: object) -> Predicate:

@@ -10,7 +10,8 @@ from isthmus.journal.layout import Entry, Op, is_reserved
 from isthmus.message import BodyKind, Message
 
 _PLAIN_BODIES: Final = frozenset({BodyKind.TEXT, BodyKind.BYTES, BodyKind.EMPTY})
-_ANNOTATION: Final = b"x-opt-bridge."
+_ANNOTATIONS: Final = (b"x-opt-bridge.", b"\x09partition", b"\x03key")
+"""What is in the bytes of a message that asks for a partition or key: a symbol has its length before it."""
 
 _NAMES_KEPT: Final = 4096
 _allowed_names: set[str] = set()
@@ -25,7 +26,8 @@ def entry_of(message: Message, data: bytes, *, as_json: bool) -> Entry:
     """
     if (name := _reserved_name(message)) is not None:
         raise ConversionFailure(f"{name[:100]!r} is a name of the bridge's own")
-    if as_json or message.body.kind not in _PLAIN_BODIES or _ANNOTATION in data:
+    asks = _ANNOTATIONS[0] in data or _ANNOTATIONS[1] in data or _ANNOTATIONS[2] in data
+    if as_json or message.body.kind not in _PLAIN_BODIES or asks:
         return Entry(Op.ADD, message, conversion=tuple(conversion_headers(message, json=as_json)))
     return Entry(Op.ADD, message)
 

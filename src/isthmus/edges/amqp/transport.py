@@ -6,6 +6,9 @@
        ▲                            │
        └───────────  flush  ◄───────┘  once per turn of the loop, however much was decided in it
 
+No more than `READ_BYTES` are read in a turn, and no more frames handled than `Limits.max_frames`, so that no
+peer keeps the others waiting for long.
+
 Every handler of a link is told of its end once: by a detach, by the end of its session, or by that of the
 connection. Whatever a handler raises closes this connection with ``amqp:internal-error``, with a traceback in
 the log, and no other connection. A peer that does not answer close is cut off.
@@ -15,7 +18,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -35,13 +39,17 @@ from isthmus.edges.amqp.protocol import (
     LinkHandler,
     Open,
     Opened,
+    PasswordCheck,
+    PasswordGiven,
     Session,
     SessionEnded,
 )
 from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR, NOT_ALLOWED
 from isthmus.edges.amqp.protocol.terms import RELEASED, Error
+from isthmus.edges.log_limit import LogLimit
 
 log = logging.getLogger(__name__)
+log.addFilter(LogLimit())
 
 CLOSE_S: Final = 2.0
 """How long a peer may take to answer close, and to read what was sent before it."""
@@ -50,8 +58,24 @@ TICK_S: Final = 0.5
 _UNEXPECTED: Final = "an AMQP connection ends with an unexpected error"
 
 
-class AmqpTransport(asyncio.Protocol):
-    """One connection, from `connection_made` to `connection_lost`. All of it is used on the loop."""
+READ_BYTES: Final = 64 * 1024
+
+_buffers = threading.local()
+"""What is read into, one for each thread, and so for each event loop: what is in it is copied at once."""
+
+
+def _read_buffer() -> memoryview:
+    if not hasattr(_buffers, "view"):
+        _buffers.view = memoryview(bytearray(READ_BYTES))
+    view: memoryview = _buffers.view
+    return view
+
+
+class AmqpTransport(asyncio.BufferedProtocol, asyncio.Protocol):
+    """One connection, from `connection_made` to `connection_lost`. All of it is used on the loop.
+
+    asyncio reads into a buffer of ours; whatever stands in between, as a WebSocket does, hands over bytes.
+    """
 
     engine: Connection
     """To be set before `connection_made` of this class is called."""
@@ -64,6 +88,8 @@ class AmqpTransport(asyncio.Protocol):
         """Whether the socket is read."""
         self.congested = False
         """Whether the peer reads too slowly: what is sent now waits in memory."""
+        self.busy = False
+        """Whether the peer has sent so much that what is left of it waits for the next turn of the loop."""
         self.answer_held = False
         """Whether the answer to the peer's close waits for something; nothing else is sent behind a close."""
         self._loop = asyncio.get_running_loop()
@@ -80,6 +106,12 @@ class AmqpTransport(asyncio.Protocol):
         """Who handles a link that the peer attached; None refuses it."""
         return None
 
+    def on_received(self) -> None:
+        """All that is whole of what has arrived is handled, or as much of it as this turn is for."""
+
+    def on_password(self, check: PasswordCheck) -> None:
+        """A client showed a password: `on_checked` is to be told whether it is right."""
+
     def on_authenticated(self, identity: Identity) -> None:
         """SASL ended well."""
 
@@ -88,7 +120,7 @@ class AmqpTransport(asyncio.Protocol):
 
     def on_session_ended(self, session: Session, error: Error | None, *, local: bool) -> None:  # noqa: ARG002
         """The peer ended a session, or a fault of its did (``local``). Its links end with it."""
-        self.end_links(session)
+        self.end_links(session, lost=False)
         session.end()
 
     def on_closed(self, error: Error | None, *, local: bool) -> None:
@@ -129,6 +161,21 @@ class AmqpTransport(asyncio.Protocol):
         else:
             self._socket.pause_reading()
 
+    def on_checked(self, fits: bool) -> None:
+        """Go on with what the client sends: its password is the right one, or not."""
+        self._handle(self.engine.password_checked(fits))
+
+    def answer_open(self, error: Error | None) -> None:
+        """Let the client in whose open was held, or close the connection with an error."""
+        self.closing = error is not None
+        self._handle(self.engine.answer_open(error))
+        if self.closing:
+            self._cut_off_later()
+
+    def update_backpressure(self) -> None:
+        """Read on, or no further."""
+        self.set_reading(not self.busy)
+
     def close_with(self, error: Error | None) -> None:
         """Send close, and cut the connection if the peer does not answer in time."""
         self.closing = True
@@ -146,13 +193,13 @@ class AmqpTransport(asyncio.Protocol):
         log.error(_UNEXPECTED, exc_info=error)
         self.close_with(Error(INTERNAL_ERROR, "an unexpected error; the log of the bridge tells more"))
 
-    def end_links(self, session: Session | None = None) -> None:
-        """Tell the handlers of a session, or of all, that their links are over."""
-        for link in self._links() if session is None else list(session.links.values()):
+    def end_links(self, session: Session | None = None, *, lost: bool = True) -> None:
+        """Tell the handlers of a session, or of all, that their links are over, ``lost`` or in good order."""
+        for link in self._links() if session is None else [*session.links.values(), *session.suspended]:
             handler, link.handler = link.handler, None
             if handler is not None:
                 with self._contained():
-                    handler.on_detach(closed=False, error=None, lost=True)
+                    handler.on_detach(closed=False, error=None, lost=lost)
 
     # What asyncio calls
 
@@ -162,25 +209,17 @@ class AmqpTransport(asyncio.Protocol):
         self._socket = transport
         self._tick()
 
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """Where to read to."""
+        return _read_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So much was read."""
+        self.data_received(bytes(_read_buffer()[:nbytes]))
+
     def data_received(self, data: bytes) -> None:
         """The peer has sent something."""
-        try:
-            for event in self.engine.receive_data(data, self._loop.time()):
-                if type(event) is Delivery:
-                    handler = event.link.handler
-                    if handler is not None:
-                        handler.on_delivery(event)
-                    else:
-                        event.settle(RELEASED)
-                elif type(event) is Disposed:
-                    handler = event.deliveries[0].link.handler
-                    if handler is not None:
-                        handler.on_disposition(event.deliveries, event.state, event.settled)
-                else:
-                    self._on_event(event)
-        except Exception as error:
-            self.fail(error)
-        self.flush()
+        self._handle(self.engine.receive_data(data, self._loop.time()))
 
     def pause_writing(self) -> None:
         """The peer reads too slowly."""
@@ -202,11 +241,49 @@ class AmqpTransport(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self.end_links()
+        self.engine.abandon()
 
     # Inside
 
+    def _handle(self, events: Sequence[Event]) -> None:
+        """Tell the handlers what happened, and send what they answer."""
+        try:
+            for event in events:
+                if type(event) is Delivery:
+                    handler = event.link.handler
+                    if handler is not None:
+                        handler.on_delivery(event)
+                    else:
+                        event.settle(RELEASED)
+                elif type(event) is Disposed:
+                    handler = event.deliveries[0].link.handler
+                    if handler is not None:
+                        handler.on_disposition(event.deliveries, event.state, event.settled)
+                else:
+                    self._on_event(event)
+        except Exception as error:
+            self.fail(error)
+        self.flush()
+        self.on_received()
+        if self.engine.has_more and not self.busy:
+            self._go_on_later()
+
+    def _go_on_later(self) -> None:
+        self.busy = True
+        self.update_backpressure()
+        self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self.busy = False
+        if self.lost:
+            return
+        self._handle(self.engine.receive_more())
+        if not self.busy:
+            self.update_backpressure()
+
     def _links(self) -> list[Link]:
-        return [link for session in self.engine.sessions.values() for link in session.links.values()]
+        sessions = self.engine.sessions.values()
+        return [link for session in sessions for link in (*session.links.values(), *session.suspended)]
 
     @contextmanager
     def _contained(self) -> Iterator[None]:
@@ -230,6 +307,8 @@ class AmqpTransport(asyncio.Protocol):
                     link.detach(closed=closed)
             case SessionEnded(session, error, local):
                 self.on_session_ended(session, error, local=local)
+            case PasswordGiven(check):
+                self.on_password(check)
             case Authenticated(identity):
                 self.on_authenticated(identity)
             case Opened(open):

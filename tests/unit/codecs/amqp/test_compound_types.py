@@ -7,17 +7,22 @@ from uuid import UUID
 import pytest
 
 from isthmus.codecs.amqp import (
+    AmqpMessage,
     Array,
     Described,
     Int,
     Pairs,
     Symbol,
+    Timestamp,
     UInt,
     ULong,
     decode_value,
     decode_values,
     encode_value,
+    index,
 )
+from isthmus.codecs.amqp.values import MAX_NUMERIC_KEYS
+from isthmus.errors import DecodeError
 
 
 @pytest.mark.parametrize(
@@ -152,3 +157,21 @@ def test_arrays_that_others_write_are_read(encoding: str, array: Array) -> None:
 def test_values_that_follow_each_other_are_read_one_by_one() -> None:
     assert decode_values(encode_value("a") + encode_value([]) + encode_value(None)) == ["a", [], None]
     assert decode_values(b"") == []
+
+
+@pytest.mark.parametrize("number", [int, ULong, Timestamp, float])
+def test_numbers_that_a_sender_chose_for_their_hashes_are_no_keys_of_a_dict(number: type) -> None:
+    few = Pairs([(number(key), None) for key in range(MAX_NUMERIC_KEYS)])
+    assert decode_value(encode_value(few)) == dict(few)
+    many = Pairs([*few, (number(1 << 40), None), ("text", 1)])
+    assert decode_value(encode_value(many)) == many
+
+
+def test_more_numbers_than_a_dict_may_hold_are_no_annotations() -> None:
+    def message(count: int) -> bytes:
+        return b"\x00\x53\x72" + encode_value({ULong(key): 1 for key in range(count)})
+
+    assert len(AmqpMessage.decode(message(MAX_NUMERIC_KEYS)).message_annotations or {}) == MAX_NUMERIC_KEYS
+    for read in (AmqpMessage.decode, index):
+        with pytest.raises(DecodeError, match="numbers for keys"):
+            read(message(MAX_NUMERIC_KEYS + 1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from isthmus.converters import NoBody
 from isthmus.routing.predicate import parse
 from isthmus.routing.route import OnError, Route
 
@@ -26,7 +27,13 @@ def test_the_routes_of_the_design_are_read(loaded):
     settings = loaded(SEED)
     assert settings.routing.dead_letter_topic == "jms-bridge-to-kafka-dead-letter-topic"
     assert settings.routes == tuple(
-        Route(f"{name}-route", parse(f"msg.address=={name}-topic"), "foobar-topic", "CorrelationId")
+        Route(
+            f"{name}-route",
+            parse(f"msg.address=={name}-topic"),
+            "foobar-topic",
+            "CorrelationId",
+            no_body=NoBody.EMPTY,
+        )
         for name in ("foo", "bar")
     )
 
@@ -69,6 +76,46 @@ def test_the_key_is_a_header_by_its_canonical_name(loaded, written, header):
     text = f"routes.x.predicate=msg.address==a\nroutes.x.dest.topic=t\nroutes.x.conv.key={written}"
     (route,) = loaded(text).routes
     assert route.key == header
+
+
+@pytest.mark.parametrize(
+    ("written", "no_body"),
+    [
+        ("dest.topic=t", NoBody.EMPTY),
+        ("dest.queue=Q", NoBody.NULL),
+        ("dest.topic=t\nroutes.x.conv.no-body=null", NoBody.NULL),
+        ("dest.topic=t\nroutes.x.conv.no-body=fail", NoBody.FAIL),
+        ("dest.queue=Q\nroutes.x.conv.no-body=empty", NoBody.EMPTY),
+    ],
+)
+def test_a_message_without_a_body_deletes_nothing_unless_the_route_says_so(loaded, written, no_body):
+    (route,) = loaded(f"routes.x.predicate=msg.address==a\nroutes.x.{written}").routes
+    assert route.no_body is no_body
+
+
+def test_what_becomes_of_no_body_does_not_matter_where_the_value_is_more_than_the_body(found):
+    problems = found("routes.r.conv.no-body=fail\nroutes.r.conv.message=json")
+    assert [str(each.severity) for each in problems] == ["note"]
+    assert "no effect with json" in problems[0].message
+
+
+KEYED = "routes.x.predicate=msg.address==a\nroutes.x.dest.topic=t\nroutes.x.conv.key=msg.header.id\n"
+
+
+def test_a_route_may_have_a_pattern_for_its_keys(loaded):
+    (route,) = loaded(f"{KEYED}routes.x.conv.key.pattern=[A-Za-z0-9]+").routes
+    assert route.key_pattern == "[A-Za-z0-9]+"
+
+
+def test_a_pattern_that_re2_cannot_run_is_refused(found):
+    (problem,) = found(f"{KEYED}routes.x.conv.key.pattern=(?=a)", complete=True)
+    assert problem.key == "routes.x.conv.key.pattern"
+    assert "that RE2 can run: it looks ahead" in problem.message
+
+
+def test_a_pattern_without_a_header_for_the_key_is_refused(found):
+    (problem,) = found("routes.r.conv.key.pattern=[a-z]+")
+    assert str(problem).endswith("needs routes.r.conv.key: a pattern is for a key that senders choose")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def test_every_key_arrives_in_its_field(loaded):
         state.dir=hdfs://name/path
         monitor.host=0.0.0.0
         monitor.port=0
+        monitor.token=0123456789abcdef
     """)
     assert settings.bridge_id == "orders"
     assert settings.kafka.bootstrap_servers == "a:1,b:2"
@@ -71,7 +73,7 @@ def test_every_key_arrives_in_its_field(loaded):
     assert settings.pipeline.batch_duration_s == 300
     assert settings.pipeline.spark == {"spark.executor.memory": "2g"}
     assert settings.state_dir == "hdfs://name/path"
-    assert settings.monitor == MonitorSettings(host="0.0.0.0", port=0)
+    assert settings.monitor == MonitorSettings(host="0.0.0.0", port=0, token="0123456789abcdef")
 
 
 def test_the_journal_is_named_after_the_bridge():
@@ -214,3 +216,39 @@ def test_the_ledger_runs_where_there_are_transactions_or_where_it_is_asked_for(
 def test_a_query_that_there_is_not_is_refused(queries: str) -> None:
     with pytest.raises(ValueError, match="expected one or more of router, ledger"):
         PipelineSettings(queries=queries)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("JsonMessageConverter", "json"),
+        ("io.strimzi.kafka.bridge.amqp.converter.AmqpRawMessageConverter", "raw"),
+        ("default", "default"),
+    ],
+)
+def test_a_converter_goes_by_our_name_and_by_those_of_old(loaded, written, name):
+    assert loaded(f"message.convert={written}").message_convert == name
+
+
+def test_a_class_beside_the_file_is_found(loaded, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("PYTHONPATH", "")
+    source = "class Mine:\n    to_kafka_record = to_amqp_message = lambda *_: None\n"
+    (tmp_path / "mine_beside_the_file.py").write_text(source)
+    settings = loaded("message.convert=mine_beside_the_file:Mine")
+    assert settings.own_converters == ("mine_beside_the_file:Mine",)
+
+
+def test_amqp_clients_have_destinations_unless_only_routes_count(loaded):
+    def names(text: str) -> list[str]:
+        return [route.name for route in loaded(text).all_routes if not route.name.startswith("isthmus.temp")]
+
+    route = "routes.r.predicate=msg.address==a\nroutes.r.dest.topic=t\n"
+    assert names(route) == ["r"]
+    assert names(route + "amqp.port=0") == ["r", "isthmus.destinations"]
+    assert names(route + "amqp.port=0\namqp.destinations=routed") == ["r"]
+    assert names(route + "amqp.port=0\nmessage.convert=jms") == ["r", "direct"]
+    other_form = "routes.r.conv.message=raw\namqp.port=0\n"
+    assert names(route + other_form) == ["r", "isthmus.destinations.t", "isthmus.destinations"]
+    assert names(route + other_form + "message.convert=raw") == ["r", "direct"]
+    assert names(route + other_form + "amqp.destinations=routed\nmessage.convert=json") == ["r", "direct"]

@@ -23,7 +23,7 @@ from isthmus.codecs.jms import to_message
 from isthmus.codecs.jms.names import DESTINATION_TYPE, DESTINATION_TYPES
 from isthmus.config.model.brokers import Node
 from isthmus.converters import MessageConverter, ReceivedRecord, jms
-from isthmus.converters.annotations import KEY, OFFSET, PARTITION, TOPIC
+from isthmus.converters.annotations import KEY, OFFSET, PARTITION, PLAIN, TOPIC
 from isthmus.edges.amqp.entry import entry_of
 from isthmus.edges.contract import OutboundMessage
 from isthmus.errors import ConversionFailure, OversizeFailure
@@ -34,7 +34,7 @@ from isthmus.message import Body, BodyKind, Message
 ANYWHERE: Final = Node("")
 """The destination of messages that say themselves where they go."""
 DUPLICATE_ID: Final = "_AMQ_DUPL_ID"
-_RECORD_POSITION: Final = frozenset({KEY, OFFSET, PARTITION, TOPIC})
+_RECORD_POSITION: Final = frozenset({KEY, OFFSET, PARTITION, TOPIC, *PLAIN})
 _INDEX_BYTES: Final = 1024
 """More than the journal's index takes in a record."""
 _HEADER_BYTES: Final = 16

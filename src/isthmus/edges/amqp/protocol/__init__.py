@@ -22,13 +22,14 @@ from isthmus.edges.amqp.protocol.events import (
     LinkAttached,
     LinkDetached,
     Opened,
+    PasswordGiven,
     SessionBegun,
     SessionEnded,
 )
 from isthmus.edges.amqp.protocol.handler import LinkHandler
 from isthmus.edges.amqp.protocol.link import Link, Receiver, Sender
 from isthmus.edges.amqp.protocol.performatives import Attach, Open
-from isthmus.edges.amqp.protocol.sasl import Identity, SaslClient, SaslServer, ScramSecret
+from isthmus.edges.amqp.protocol.sasl import Identity, PasswordCheck, SaslClient, SaslServer, ScramSecret
 from isthmus.edges.amqp.protocol.session import Session
 
 __all__ = [
@@ -48,6 +49,8 @@ __all__ = [
     "LinkHandler",
     "Open",
     "Opened",
+    "PasswordCheck",
+    "PasswordGiven",
     "Receiver",
     "SaslClient",
     "SaslServer",

@@ -19,7 +19,7 @@ from typing import Final, Self
 
 import msgspec
 
-from isthmus.codecs.amqp import Described, Reader
+from isthmus.codecs.amqp import Described, Reader, Symbol
 from isthmus.edges.amqp.protocol.composite import Composite, interpret
 from isthmus.edges.amqp.protocol.conditions import (
     DECODE_ERROR,
@@ -35,6 +35,7 @@ from isthmus.edges.amqp.protocol.events import (
     Closed,
     Event,
     Opened,
+    PasswordGiven,
     SessionBegun,
     SessionEnded,
 )
@@ -52,13 +53,18 @@ from isthmus.edges.amqp.protocol.frames import (
     frame_end,
     not_a_performative,
 )
+from isthmus.edges.amqp.protocol.link import Link
 from isthmus.edges.amqp.protocol.performatives import Begin, Close, End, Open
-from isthmus.edges.amqp.protocol.sasl import SaslClient, SaslServer
+from isthmus.edges.amqp.protocol.sasl import Identity, SaslClient, SaslServer
 from isthmus.edges.amqp.protocol.session import Session
 from isthmus.edges.amqp.protocol.terms import Error
 from isthmus.errors import DecodeError
 
 _TRANSFER: Final = b"\x00\x53\x14"
+SOLE_CONNECTION: Final = "sole-connection-for-container"
+"""What a client desires that wants to be the only connection of its container id."""
+OPEN_FAILED: Final = Symbol("amqp:connection-establishment-failed")
+"""The property of an open that is followed by a close."""
 _MAX_SASL_FRAME_BYTES: Final = 8 * MIN_MAX_FRAME_BYTES
 """The specification says 512. Tokens in the place of passwords are longer, and other brokers take them."""
 
@@ -78,12 +84,18 @@ class Limits:
     """A peer that is silent for longer is given up. It is told half of it, as the specification advises."""
     max_partial_bytes: int = 256 * 1024 * 1024
     """What unfinished messages of all links together may hold."""
+    max_frames: int = 0
+    """How many frames `Connection.receive_data` handles at a time, for the time that it takes; 0 is any."""
 
 
 class _Phase(Enum):
     SASL_HEADER = auto()
     SASL = auto()
+    CHECKING = auto()
+    """A password is being checked: what comes meanwhile waits."""
     AMQP_HEADER = auto()
+    OPENING = auto()
+    """It is being found out whether an open can be granted: what comes meanwhile waits."""
     FRAMES = auto()
     FINISHED = auto()
 
@@ -102,7 +114,14 @@ class Connection:
         """The sessions by our channel."""
         self.due: dict[Session, None] = {}
         """Sessions that have something gathered to be sent."""
+        self.active: dict[tuple[str, bool], Link] = {}
+        """The links that the peer has attached, by their name and our role: one name is active once."""
         self.partial_bytes = 0
+        """What has arrived of unfinished messages."""
+        self.has_more = False
+        """Whether frames wait for `receive_more`: so many had come that the others have to wait."""
+        self.fruitless = 0
+        """How many deliveries were looked for in vain, of what the peer has sent last."""
         self._is_server = is_server
         self._needs_sasl = needs_sasl
         self._phase = _Phase.SASL_HEADER if sasl is not None else _Phase.AMQP_HEADER
@@ -111,6 +130,7 @@ class Connection:
         self._by_remote_channel: dict[int, Session] = {}
         self._pending_open: Open | None = None
         self._answer: Open | None = None
+        self._holds_open = False
         self._header_sent = False
         self._open_sent = False
         self._close_sent = False
@@ -123,10 +143,20 @@ class Connection:
 
     @classmethod
     def server(
-        cls, limits: Limits, sasl: SaslServer | None = None, *, answer: Open, needs_sasl: bool = True
+        cls,
+        limits: Limits,
+        sasl: SaslServer | None = None,
+        *,
+        answer: Open,
+        needs_sasl: bool = True,
+        holds_open: bool = False,
     ) -> Self:
-        """The server's end, which answers open with ``answer``. A client may leave SASL out if not needed."""
+        """The server's end, which answers open with ``answer``. A client may leave SASL out if not needed.
+
+        With ``holds_open`` one that asks to be its container's only connection waits for `answer_open`.
+        """
         connection = cls(limits, sasl, is_server=True, needs_sasl=needs_sasl)
+        connection._holds_open = holds_open
         # At once, and not when the application gets to it: clients send begin and attach without waiting.
         connection._answer = answer
         return connection
@@ -147,6 +177,18 @@ class Connection:
     def finished(self) -> bool:
         """Whether nothing more will come out of it: send what is left, then close the transport."""
         return self._phase is _Phase.FINISHED
+
+    @property
+    def held_bytes(self) -> int:
+        """What is held of messages and of a frame that have not arrived in full."""
+        return self.partial_bytes + self._buffer.held_bytes
+
+    def abandon(self) -> None:
+        """Forget everything: the transport is gone, or about to be. Nothing more comes out of it."""
+        self._end_all()
+        self._phase = _Phase.FINISHED
+        self._buffer = FrameBuffer()
+        self._out.clear()
 
     def open(self, open: Open) -> None:
         """Send open, as a client does whenever it likes.
@@ -194,14 +236,54 @@ class Connection:
         self._last_received = now
         if not data:
             return events
-        try:
-            complete = self._buffer.take(data)
-            if complete is not None:
-                self._consume(complete, events)
-        except ConnectionFault as fault:
-            self._fail(fault.condition, fault.description, events)
-        except (DecodeError, IndexError, UnicodeDecodeError) as error:
-            self._fail(DECODE_ERROR, f"a frame cannot be decoded: {error}", events)
+        complete = self._buffer.take(data)
+        if complete is not None:
+            self._receive(complete, events)
+        return events
+
+    def receive_more(self) -> list[Event]:
+        """Go on with what `receive_data` has left, and return what happened. Raises nothing."""
+        events: list[Event] = []
+        self.has_more = False
+        complete = self._buffer.release()
+        if complete is not None:
+            self._receive(complete, events)
+        return events
+
+    def password_checked(self, fits: bool) -> list[Event]:
+        """Take the result of a `PasswordGiven`'s check, and return what happened since. Raises nothing."""
+        events: list[Event] = []
+        if self._phase is not _Phase.CHECKING:
+            return events
+        assert isinstance(self.sasl, SaslServer)
+        self._phase = _Phase.SASL
+        self._write_sasl(self.sasl.checked(fits))
+        self._finish_sasl(self.sasl.identity, events)
+        complete = self._buffer.release()
+        if complete is not None:
+            self._receive(complete, events)
+        return events
+
+    @property
+    def opening(self) -> bool:
+        """Whether the peer's open waits for `answer_open`."""
+        return self._phase is _Phase.OPENING
+
+    def answer_open(self, error: Error | None = None) -> list[Event]:
+        """Answer an open that was held, or refuse it, and return what happened since. Raises nothing."""
+        events: list[Event] = []
+        if self._phase is not _Phase.OPENING:
+            return events
+        assert self._answer is not None
+        self._phase = _Phase.FRAMES
+        if error is None:
+            self.open(self._answer)
+        else:
+            self.open(msgspec.structs.replace(self._answer, properties={OPEN_FAILED: True}))
+            self.close(error)
+        complete = self._buffer.release()
+        if complete is not None:
+            self._receive(complete, events)
         return events
 
     def data_to_send(self, now: float | None = None) -> bytes:
@@ -253,14 +335,29 @@ class Connection:
 
     # Inside
 
+    def _receive(self, data: bytes, events: list[Event]) -> None:
+        self.fruitless = 0
+        try:
+            self._consume(data, events)
+        except ConnectionFault as fault:
+            self._fail(fault.condition, fault.description, events)
+        except (DecodeError, IndexError, UnicodeDecodeError) as error:
+            self._fail(DECODE_ERROR, f"a frame cannot be decoded: {error}", events)
+
     def _consume(self, buf: bytes, events: list[Event]) -> None:
         pos, size = 0, len(buf)
         reader = Reader(buf)
+        frames = 0
         while self._phase is not _Phase.FINISHED:
-            if size - pos < 8:
-                self._buffer.keep(buf[pos:], 8)
-                return
             phase = self._phase
+            waits = phase is _Phase.CHECKING or phase is _Phase.OPENING
+            if size - pos < 8 or waits or frames == self.limits.max_frames > 0:
+                self._buffer.keep(buf[pos:], 8)
+                if waits or size - pos >= 8:
+                    self.has_more = not waits
+                    self._buffer.wait()
+                return
+            frames += 1
             if phase is _Phase.SASL_HEADER or phase is _Phase.AMQP_HEADER:
                 self._on_header(buf[pos : pos + HEADER_BYTES], events)
                 pos += HEADER_BYTES
@@ -275,6 +372,8 @@ class Connection:
             body = pos + (buf[pos + 4] << 2)
             if body < end:
                 self._on_frame(reader, body, end, buf[pos + 6] << 8 | buf[pos + 7], events)
+            elif phase is _Phase.SASL:
+                raise ConnectionFault(FRAMING_ERROR, "a frame of SASL is empty")
             pos = end
 
     def _on_frame(self, reader: Reader, body: int, end: int, channel: int, events: list[Event]) -> None:
@@ -349,14 +448,19 @@ class Connection:
     def _on_sasl(self, frame: Composite, events: list[Event]) -> None:
         assert self.sasl is not None
         self._write_sasl(self.sasl.receive(frame))
-        if not self.sasl.done:
-            return
-        if self.sasl.identity is None:
+        if isinstance(self.sasl, SaslServer) and self.sasl.check is not None:
+            self._phase = _Phase.CHECKING
+            events.append(PasswordGiven(self.sasl.check))
+        elif self.sasl.done:
+            self._finish_sasl(self.sasl.identity, events)
+
+    def _finish_sasl(self, identity: Identity | None, events: list[Event]) -> None:
+        if identity is None:
             self._phase = _Phase.FINISHED
             events.append(Closed(Error(UNAUTHORIZED_ACCESS, "authentication failed"), self._is_server))
             return
         self._phase = _Phase.AMQP_HEADER
-        events.append(Authenticated(self.sasl.identity))
+        events.append(Authenticated(identity))
         if not self._is_server:
             self._write_header(AMQP_HEADER)
 
@@ -366,6 +470,8 @@ class Connection:
         elif self._close_sent:
             return  # what was on its way when we closed
         elif isinstance(body, Open):
+            if channel != 0:
+                raise ConnectionFault(FRAMING_ERROR, f"open is on channel {channel}, which is not 0")
             self._on_open(body, events)
         elif self.remote_open is None:
             raise ConnectionFault(NOT_ALLOWED, f"{body.SYMBOL} comes before open")
@@ -393,7 +499,9 @@ class Connection:
         self._remote_channel_max = open.channel_max
         if open.idle_time_out:
             self._remote_idle_s = open.idle_time_out / 1000
-        if self._answer is not None and not self._open_sent:
+        if self._holds_open and SOLE_CONNECTION in open.desired_capabilities:
+            self._phase = _Phase.OPENING
+        elif self._answer is not None and not self._open_sent:
             self.open(self._answer)
         events.append(Opened(open))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from isthmus.edges.amqp.protocol.performatives import Attach, Open
-from isthmus.edges.amqp.protocol.sasl import Identity
+from isthmus.edges.amqp.protocol.sasl import Identity, PasswordCheck
 from isthmus.edges.amqp.protocol.terms import Error
 
 if TYPE_CHECKING:
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
 
 class Delivery(msgspec.Struct, eq=False):
-    """A message on its way, in or out: its bytes as they are, never decoded.
+    """A message on its way, in or out.
 
-    An incoming one is the event of its own arrival, all of its frames together.
+    An incoming one is the event of its own arrival, all of its frames together, its bytes as they are, never
+    decoded. Of an outgoing one the bytes are not kept.
     """
 
     link: Link
@@ -40,6 +41,12 @@ class Authenticated(NamedTuple):
     """SASL ended well. Without SASL there is no such event."""
 
     identity: Identity
+
+
+class PasswordGiven(NamedTuple):
+    """A client showed a password. `Connection.password_checked` is to be told what the check says."""
+
+    check: PasswordCheck
 
 
 class Opened(NamedTuple):
@@ -112,6 +119,7 @@ class Disposed(NamedTuple):
 Event = (
     Delivery
     | Authenticated
+    | PasswordGiven
     | Opened
     | Closed
     | SessionBegun

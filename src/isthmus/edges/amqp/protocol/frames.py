@@ -9,6 +9,7 @@ revision``.
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 from isthmus.codecs.amqp import encode_value
@@ -80,6 +81,15 @@ class FrameBuffer:
         if rest:
             self._pieces.append(rest)
             self._held = len(rest)
+
+    def wait(self) -> None:
+        """Hold whatever comes until `release`."""
+        self._wanted = sys.maxsize
+
+    def release(self) -> bytes | None:
+        """Wait no longer. Returns all that is held if there is enough of it."""
+        self._wanted = HEADER_BYTES
+        return self.take(b"") if self._held else None
 
 
 def frame_end(buf: bytes, pos: int, max_frame_size: int, frame_type: int) -> int:

@@ -84,6 +84,7 @@ class Link(ABC):
         source: object,
         target: object,
         max_message_size: int = 0,
+        unsettled: dict[Any, Any] | None = None,
         properties: dict[Any, Any] | None = None,
         offered: tuple[str, ...] = (),
         desired: tuple[str, ...] = (),
@@ -92,6 +93,8 @@ class Link(ABC):
         if self.attach_sent:
             raise RuntimeError(f"link {self.name} is attached already")
         self.attach_sent = True
+        if self.remote_handle is None:
+            self.session.expect_answer(self)
         self.source, self.target = source, target
         if self.role == RECEIVER:
             self.max_message_size = max_message_size
@@ -104,6 +107,7 @@ class Link(ABC):
                 rcv_settle_mode=self.rcv_settle_mode,
                 source=source,
                 target=target,
+                unsettled=unsettled,
                 initial_delivery_count=0 if self.role == SENDER else None,
                 max_message_size=max_message_size,
                 offered_capabilities=offered,
@@ -129,6 +133,17 @@ class Link(ABC):
         self.session.write(Detach(self.handle, closed, error))
         self.session.forget(self)
 
+    def suspend(self) -> None:
+        """Answer a detach that did not close the link, and keep what is unsettled.
+
+        The peer may still say something of it, as long as the session lasts (2.7.6).
+        """
+        if not self.detach_sent and self.attach_sent and self.session.writable:
+            self.session.flush()
+            self.detach_sent = True
+            self.session.write(Detach(self.handle, False))
+            self.session.suspend(self)
+
     @abstractmethod
     def on_flow(self, flow: Flow, events: list[Event]) -> None:
         """Take the peer's flow for this link."""
@@ -142,8 +157,9 @@ class Receiver(Link):
     def __init__(self, session: Session, name: str, handle: int) -> None:
         super().__init__(session, name, handle)
         self._partial: Delivery | None = None
-        self._pieces: list[bytes] = []
-        self._partial_bytes = 0
+        self._last_state: tuple[object, object] = (None, None)
+        """A state that was read, and what it stands for."""
+        self._pieces = bytearray()
 
     def grant(self, credit: int) -> None:
         """Let the peer send that many more messages."""
@@ -199,11 +215,17 @@ class Receiver(Link):
             tag,
             payload,
             settled is True,
-            None if state is None else _delivery_state(state),
+            None if state is None else self._state_of(state),
             message_format or 0,
         )
         self.session.began(delivery)
         events.append(delivery)
+
+    def _state_of(self, value: object) -> object:
+        """The state that a transfer has. All those of a transaction have the same."""
+        if value != self._last_state[0]:
+            self._last_state = (value, _delivery_state(value))
+        return self._last_state[1]
 
     def _on_part(self, fields: list[Any], payload: bytes, events: list[Event]) -> None:
         """Take a frame of a message of several, or one with a rare field."""
@@ -228,24 +250,25 @@ class Receiver(Link):
             self._partial = partial
         elif (id is not None and id != partial.id) or (tag is not None and tag != partial.tag):
             raise LinkFault(NOT_ALLOWED, "a message begins before the last one has ended")
+        elif message_format is not None and message_format != partial.message_format:
+            raise LinkFault(INVALID_FIELD, "message-format changes within a message")
         if settled:
             partial.settled = True
         if state is not None:
-            partial.state = _delivery_state(state)
+            partial.state = self._state_of(state)
         if aborted:
             self.drop_partial()
             self.session.forget_delivery(partial)
             return
-        self._pieces.append(payload)
-        self._partial_bytes += len(payload)
+        self._pieces += payload
         connection = self.session.connection
         connection.partial_bytes += len(payload)
-        if self.max_message_size and self._partial_bytes > self.max_message_size:
-            raise self._too_large(self._partial_bytes)
+        if self.max_message_size and len(self._pieces) > self.max_message_size:
+            raise self._too_large(len(self._pieces))
         if connection.partial_bytes > connection.limits.max_partial_bytes:
             raise LinkFault(RESOURCE_LIMIT_EXCEEDED, "too many unfinished messages on one connection")
         if not more:
-            partial.data = b"".join(self._pieces)
+            partial.data = bytes(self._pieces)
             self.drop_partial()
             if partial.settled:
                 self.session.forget_delivery(partial)
@@ -253,10 +276,9 @@ class Receiver(Link):
 
     def drop_partial(self) -> None:
         """Forget what has arrived of an unfinished message."""
-        self.session.connection.partial_bytes -= self._partial_bytes
+        self.session.connection.partial_bytes -= len(self._pieces)
         self._partial = None
-        self._partial_bytes = 0
-        self._pieces.clear()
+        self._pieces = bytearray()
 
     def _too_large(self, size: int) -> LinkFault:
         return LinkFault(
@@ -308,7 +330,7 @@ class Sender(Link):
             raise RuntimeError(f"link {self.name} has no credit, is not attached, or is in a message")
         self.credit -= 1
         self.delivery_count = (self.delivery_count + 1) & UINT_MAX
-        delivery = self.session.new_outgoing(self, tag, data, settled, message_format)
+        delivery = self.session.new_outgoing(self, tag, settled, message_format)
         encoded_state = None if state is None else encode_value(state.described())
         self.session.write_transfer(delivery, data, more=more, first=True, state=encoded_state)
         self._unfinished = delivery if more else None

@@ -2,7 +2,8 @@
 
 Each side is a machine that takes one SASL frame and returns those to send. It ends with an `Identity`, or
 without one when the peer is not who it says it is. Passwords are compared in constant time, and an unknown
-user takes as long, and looks on the wire the same, as one with a wrong password.
+user takes as long, and looks on the wire the same, as one with a wrong password. A password that a client
+shows is hashed by whoever drives the engine, since that takes long: see `PasswordCheck`.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ AUTH_FAILED: Final = 1
 SCRAM_HASHES: Final = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
 ITERATIONS: Final = 15_000
 """How often a password is hashed: some milliseconds, four times what SCRAM asks for at the least."""
+SALT_BYTES: Final = 32
+MAX_CREDENTIAL_BYTES: Final = 1024
+"""How long a user's name with its password may be. What is longer is wrong."""
 
 
 class Identity(NamedTuple):
@@ -59,7 +63,7 @@ class ScramSecret(NamedTuple):
     def of(cls, password: str, mechanism: str, *, iterations: int = ITERATIONS) -> ScramSecret:
         """The secret of a password, with a salt of its own."""
         salt, stored_key, server_key, count = ScramMechanism(mechanism).make_auth_info(
-            password, iteration_count=iterations
+            password, iteration_count=iterations, salt=os.urandom(SALT_BYTES)
         )
         return cls(salt, stored_key, server_key, count)
 
@@ -79,18 +83,36 @@ class Directory(Protocol):
         """What is kept of a user's password for a SCRAM mechanism; None if there is no such user."""
         ...
 
+    @property
+    def decoy_key(self) -> bytes:
+        """What the secrets of users are made from that do not exist.
 
-_DECOY_KEY: Final = os.urandom(32)
+        Nobody outside can know it, and it lasts as long as the secrets of those who do: a salt that changes
+        with every start, or from process to process, would tell that there is no such user.
+        """
+        ...
 
 
-def _decoy(user: str, mechanism: str) -> ScramSecret:
+class PasswordCheck(NamedTuple):
+    """A password that a client showed."""
+
+    secret: ScramSecret
+    password: str
+
+    def fits(self) -> bool:
+        """Whether the secret was made from it. To tell takes milliseconds, which are not the event loop's."""
+        return self.secret.fits(self.password, SCRAM_SHA_256)
+
+
+def _decoy(user: str, mechanism: str, key: bytes) -> ScramSecret:
     """A secret that nobody has the password of: the same for a user however often it is asked for."""
 
     def noise(purpose: str) -> bytes:
-        return hmac.digest(_DECOY_KEY, f"{purpose}\0{user}".encode(errors="replace"), "sha512")
+        return hmac.digest(key, f"{purpose}\0{mechanism}\0{user}".encode(errors="replace"), "sha512")
 
     size = hashlib.new(SCRAM_HASHES[mechanism]).digest_size
-    return ScramSecret(noise("salt")[:16], noise("stored")[:size], noise("server")[:size], ITERATIONS)
+    salt = noise("salt")[:SALT_BYTES]
+    return ScramSecret(salt, noise("stored")[:size], noise("server")[:size], ITERATIONS)
 
 
 class SaslServer:
@@ -102,11 +124,14 @@ class SaslServer:
         self.mechanisms = tuple(mechanisms)
         self.identity: Identity | None = None
         self.done = False
+        self.check: PasswordCheck | None = None
+        """A password that has to be checked before anything else: `checked` is to be told the result."""
         self._directory = directory
         self._external = external
         self._mechanism = ""
         self._scram: ScramServer | None = None
-        self._scram_user = ""
+        self._user: str | None = None
+        """Who the client says that it is; None for one whom nobody knows."""
         self._proven = False
 
     def start(self) -> list[Composite]:
@@ -127,6 +152,11 @@ class SaslServer:
             return self._respond(frame.response)
         raise ConnectionFault(NOT_ALLOWED, f"{frame.SYMBOL} is out of turn")
 
+    def checked(self, fits: bool) -> list[Composite]:
+        """Take the result of `check`, and return the answers."""
+        self.check = None
+        return self._outcome(self._user if fits else None)
+
     def _respond(self, response: bytes) -> list[Composite]:
         try:
             if self._mechanism == ANONYMOUS:
@@ -135,19 +165,18 @@ class SaslServer:
                 wanted = response.decode()
                 return self._outcome(self._external if wanted in ("", self._external) else None)
             if self._mechanism == PLAIN:
-                return self._outcome(self._plain(response))
+                return self._ask_for_check(response)
             return self._answer_scram(response.decode())
         except UnicodeDecodeError:
             return self._outcome(None)
 
-    def _plain(self, response: bytes) -> str | None:
+    def _ask_for_check(self, response: bytes) -> list[Composite]:
         authorize, _, rest = response.decode().partition("\0")
         user, separator, password = rest.partition("\0")
-        if not separator or authorize not in ("", user):
-            return None
-        known = self._directory.secret(user, SCRAM_SHA_256) if self._directory else None
-        secret = known or _decoy(user, SCRAM_SHA_256)
-        return user if secret.fits(password, SCRAM_SHA_256) and known else None
+        if not separator or authorize not in ("", user) or len(response) > MAX_CREDENTIAL_BYTES:
+            return self._outcome(None)
+        self.check = PasswordCheck(self._secret(user, SCRAM_SHA_256), password)
+        return []
 
     def _answer_scram(self, text: str) -> list[Composite]:
         try:
@@ -159,14 +188,18 @@ class SaslServer:
                 self._scram.set_client_final(text)
                 self._proven = True
                 return [SaslChallenge(self._scram.get_server_final().encode())]
-            return self._outcome(self._scram_user)  # the client's empty answer to our own proof
+            return self._outcome(self._user)  # the client's empty answer to our own proof
         except (ScramException, ValueError, LookupError):
             return self._outcome(None)
 
     def _scram_secret(self, user: str) -> ScramSecret:
-        self._scram_user = user
-        known = self._directory.secret(user, self._mechanism) if self._directory else None
-        return known or _decoy(user, self._mechanism)
+        return self._secret(user, self._mechanism)
+
+    def _secret(self, user: str, mechanism: str) -> ScramSecret:
+        directory = self._directory
+        known = None if directory is None else directory.secret(user, mechanism)
+        self._user = None if known is None else user
+        return known or _decoy(user, mechanism, b"" if directory is None else directory.decoy_key)
 
     def _outcome(self, user: str | None) -> list[Composite]:
         self.done = True

@@ -11,15 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from isthmus.edges.amqp.protocol import Attach, Delivery, Identity, Link, Sender
-from isthmus.edges.amqp.protocol.terms import Error, Source
+from isthmus.edges.amqp.protocol import Attach, Delivery, Identity, Sender
+from isthmus.edges.amqp.protocol.terms import Error, Source, Target
 from isthmus.edges.amqp.server.transactions import Transactions
 from isthmus.edges.amqp.server.users import User
+from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 from isthmus.routing.route import TEMPORARY_PREFIX
 
 ERROR_PREFIX = "io.strimzi:"
 """Before conditions that are not AMQP's own, for clients that know them from that bridge."""
 ERROR_TO_KAFKA = f"{ERROR_PREFIX}error-to-kafka"
+PARTITION_NOT_EXISTS = f"{ERROR_PREFIX}partition-not-exists"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,18 +31,23 @@ class Client:
     container_id: str
     """What JMS calls the client id."""
     identity: Identity
-    user: User | None
-    """None for a client without a name, which may do everything."""
+    user: User
     connection_id: str
     """Unique to the connection."""
+    reserved: ReservedTopics = BY_PREFIX
+
+    @property
+    def may_anything(self) -> bool:
+        """Whether there is anything at all that the client may send to or receive from."""
+        return self.user is None or bool(self.user.send or self.user.receive)
 
     def may_send(self, address: str) -> bool:
         """Whether the client may send to an address. Who knows that of a temporary queue may answer there."""
-        return self.user is None or address.startswith(TEMPORARY_PREFIX) or self.user.may_send(address)
+        return address.startswith(TEMPORARY_PREFIX) or self.user.may_send(address, self.reserved)
 
     def may_receive(self, address: str) -> bool:
         """Whether the client may receive from an address; a temporary queue asks who made it."""
-        return self.user is None or address.startswith(TEMPORARY_PREFIX) or self.user.may_receive(address)
+        return address.startswith(TEMPORARY_PREFIX) or self.user.may_receive(address, self.reserved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +114,7 @@ class OutgoingLinks(Protocol):
         """
         ...
 
-    async def create_node(self, link: Link, client: Client) -> str:
+    async def create_node(self, target: Target, client: Client) -> str:
         """The address of a new node, for a dynamic target of a sender. Raises `Refused`."""
         ...
 

@@ -1,4 +1,8 @@
-"""The coordinator of transactions, a link of its own: declare and discharge (part 4, 4.2)."""
+"""The coordinator of transactions, a link of its own: declare and discharge (part 4, 4.2).
+
+It is for those who may send or receive something. What it takes is small, and so are the numbers: a message
+that does not fit into a frame or two is not one for the coordinator.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,13 @@ from typing import TYPE_CHECKING, Final
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue
 from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
 from isthmus.edges.amqp.protocol.composite import interpret
-from isthmus.edges.amqp.protocol.conditions import DECODE_ERROR, NOT_ALLOWED, NOT_IMPLEMENTED
+from isthmus.edges.amqp.protocol.conditions import (
+    DECODE_ERROR,
+    NOT_ALLOWED,
+    NOT_IMPLEMENTED,
+    RESOURCE_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
+)
 from isthmus.edges.amqp.protocol.performatives import FIRST
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Declare, Declared, Discharge, Error, Rejected
 from isthmus.edges.amqp.protocol.terms import Coordinator as CoordinatorTarget
@@ -21,6 +31,9 @@ if TYPE_CHECKING:
 
 _CAPABILITIES: Final = ("amqp:local-transactions",)
 _CREDIT: Final = 100
+_MAX_MESSAGE_BYTES: Final = 1024
+_MAX_OPEN: Final = 1000
+"""How many transactions a connection may have open. A JMS session has one."""
 
 
 class Coordinator(ServerLink):
@@ -33,8 +46,10 @@ class Coordinator(ServerLink):
 
     async def open(self, attach: Attach) -> Granted:
         """Take it: there is nothing to open."""
+        if not self._connection.client.may_anything:
+            raise Refused(UNAUTHORIZED_ACCESS, "you may neither send nor receive")
         self._link.rcv_settle_mode = FIRST
-        return Granted(attach.source, CoordinatorTarget(_CAPABILITIES))
+        return Granted(attach.source, CoordinatorTarget(_CAPABILITIES), _MAX_MESSAGE_BYTES)
 
     def on_attached(self) -> None:
         """Grant the first credit."""
@@ -51,9 +66,9 @@ class Coordinator(ServerLink):
         try:
             self._handle(delivery)
         except Fault as problem:
-            delivery.settle(Rejected(Error(problem.condition, problem.description)))
+            self._reject(delivery, Error(problem.condition, problem.description))
         except DecodeError as problem:
-            delivery.settle(Rejected(Error(DECODE_ERROR, str(problem))))
+            self._reject(delivery, Error(DECODE_ERROR, str(problem)))
 
     def _handle(self, delivery: Delivery) -> None:
         body = AmqpMessage.decode(delivery.data).body
@@ -62,6 +77,8 @@ class Coordinator(ServerLink):
         if isinstance(request, Declare):
             if request.global_id is not None:
                 raise Refused(NOT_IMPLEMENTED, "there are no distributed transactions")
+            if len(transactions) >= _MAX_OPEN:
+                raise Refused(RESOURCE_LIMIT_EXCEEDED, f"the connection has {_MAX_OPEN} transactions open")
             delivery.settle(Declared(transactions.declare(self._session).id))
         elif isinstance(request, Discharge):
             self.in_flight += 1
@@ -77,5 +94,12 @@ class Coordinator(ServerLink):
         elif condition == IN_DOUBT:  # a rejection would say that it was rolled back
             self.detach(Error(condition, description))
         else:
-            delivery.settle(Rejected(Error(condition, description)))
+            self._reject(delivery, Error(condition, description))
         self._connection.wake()
+
+    def _reject(self, delivery: Delivery, error: Error) -> None:
+        """Tell the client what failed: by a detach if it does not know the outcome (4.3)."""
+        if self._can_reject:
+            delivery.settle(Rejected(error))
+        else:
+            self.detach(error)

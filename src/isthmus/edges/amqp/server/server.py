@@ -9,25 +9,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
+from isthmus.edges.addresses import AddressBook
 from isthmus.edges.amqp.protocol import Connection, Identity, Limits, Open, SaslServer
-from isthmus.edges.amqp.protocol.conditions import CONNECTION_FORCED
+from isthmus.edges.amqp.protocol.conditions import CONNECTION_FORCED, RESOURCE_LIMIT_EXCEEDED
+from isthmus.edges.amqp.protocol.connection import SOLE_CONNECTION
 from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from isthmus.edges.amqp.protocol.terms import Error
-from isthmus.edges.amqp.server.addresses import AddressBook
 from isthmus.edges.amqp.server.connection import ServerConnection
 from isthmus.edges.amqp.server.contract import Client, OutgoingLinks
-from isthmus.edges.amqp.server.users import User, Users
+from isthmus.edges.amqp.server.tls import TlsHandshake
+from isthmus.edges.amqp.server.users import ANYTHING, User, Users
 from isthmus.edges.contract import Journal
+from isthmus.kafka.name_locks import NameLocks
+from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 
 log = logging.getLogger(__name__)
 
-CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS")
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", SOLE_CONNECTION)
+MAX_FRAMES: Final = 256
+"""How many frames of a client are handled in one turn of the loop."""
 OVERHEAD_BYTES: Final = 4096
 """What a message in flight takes in memory beside its bytes, roughly."""
 
@@ -44,7 +52,7 @@ class Stats:
     connects: int = 0
     disconnects: int = 0
     turned_away: int = 0
-    """Connections beyond the limit."""
+    """Connections beyond a limit: new ones, or silent ones that made room."""
 
 
 class AmqpServer:
@@ -60,8 +68,11 @@ class AmqpServer:
         max_message_size: int,
         container_id: str = "isthmus",
         users: Users | None = None,
+        reserved: ReservedTopics = BY_PREFIX,
         outgoing_links: OutgoingLinks | None = None,
+        client_ids: NameLocks | None = None,
         as_json: bool = False,
+        senders_choose: bool = False,
         link_close_s: float = 5.0,
     ) -> None:
         """``link_close_s`` is how long a client waits at most for a link of its to be closed."""
@@ -70,24 +81,36 @@ class AmqpServer:
         self.addresses = addresses
         self.max_message_size = settings.max_message_size or max_message_size
         self.outgoing_links = outgoing_links
+        self.client_ids = client_ids or NameLocks()
+        """The client ids that are in use."""
         self.as_json = as_json
         """Whether any route needs the document of the ``json`` converter."""
+        self.senders_choose = senders_choose
+        """Whether senders may name the partition of a JMS destination."""
         self.link_close_s = link_close_s
         self.stats = Stats()
         self._amqps = amqps or AmqpsSettings()
         self._users = users
+        self._reserved = reserved
         self._limits = Limits(
             max_frame_size=settings.max_frame_size,
             channel_max=settings.max_sessions - 1,
             handle_max=settings.max_links - 1,
             idle_timeout_s=settings.idle_timeout_s,
+            max_frames=MAX_FRAMES,
             max_partial_bytes=max(settings.max_unsettled_bytes, 2 * self.max_message_size),
         )
         self._answer = Open(container_id, offered_capabilities=CAPABILITIES)
         self.full = False
         """Whether the messages in flight are too many bytes for anybody to be read further."""
         self._unsettled_bytes = 0
+        self._unfinished_bytes = 0
+        self._max_unfinished_bytes = max(settings.max_total_unsettled_bytes // 2, 2 * self.max_message_size)
+        self._admitted: dict[ServerConnection, None] = {}
+        """All that have a place, the oldest first: also those that are in TLS' handshake."""
+        self._addresses: Counter[str] = Counter()
         self._connections: dict[ServerConnection, None] = {}
+        self._aside = ThreadPoolExecutor(max_workers=2, thread_name_prefix="amqp-login")
         self._tasks: set[asyncio.Task[None]] = set()
         self._servers: list[asyncio.Server] = []
         self._loop: asyncio.AbstractEventLoop
@@ -99,16 +122,25 @@ class AmqpServer:
             await self._listen(self.settings.port, None, reuse_port)
         if self._amqps.port is not None:
             await self._listen(self._amqps.port, self._amqps, reuse_port)
+        if self.settings.ws_port is not None:
+            await self._listen_for_websockets(self.settings.ws_port, None, reuse_port)
+        if self._amqps.ws_port is not None:
+            await self._listen_for_websockets(self._amqps.ws_port, self._amqps, reuse_port)
 
     @property
     def ports(self) -> list[int]:
-        """The ports that it listens on: without TLS first."""
+        """The ports that it listens on: without TLS first, and those for WebSocket behind the others."""
         return [server.sockets[0].getsockname()[1] for server in self._servers]
 
     @property
     def connections(self) -> int:
         """How many clients are connected."""
         return len(self._connections)
+
+    @property
+    def unsettled_bytes(self) -> int:
+        """What messages in flight take, and those that have not arrived in full."""
+        return self._unsettled_bytes
 
     async def close(self, grace_s: float = 4.0) -> None:
         """Take no more connections, wait for what is in flight, and close those that there are.
@@ -117,6 +149,8 @@ class AmqpServer:
         """
         for server in self._servers:
             server.close()
+        for connection in self._admitted.keys() - self._connections.keys():
+            connection.cut_off()
         for connection in self._connections:
             connection.accepting = False
         await self._until(lambda: not any(each.in_flight for each in self._connections), grace_s)
@@ -132,6 +166,7 @@ class AmqpServer:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks, timeout=0.5)
+        self._aside.shutdown(wait=False, cancel_futures=True)
         for server in self._servers:
             await server.wait_closed()
 
@@ -149,22 +184,43 @@ class AmqpServer:
         if anonymous:
             mechanisms.append(ANONYMOUS)
         sasl = SaslServer(mechanisms, self._users, external)
-        return Connection.server(self._limits, sasl, answer=self._answer, needs_sasl=not anonymous)
+        return Connection.server(
+            self._limits, sasl, answer=self._answer, needs_sasl=not anonymous, holds_open=True
+        )
 
     def admit(self, connection: ServerConnection) -> bool:
-        """Whether there is room for one more."""
-        if len(self._connections) >= self.settings.max_connections:
+        """Whether there is room for one more, which whoever is silent for the longest makes if need be."""
+        address = connection.address
+        if self._addresses[address] >= self.settings.max_connections_per_address:
+            has_room = self._make_room(address)
+        else:
+            has_room = len(self._admitted) < self.settings.max_connections or self._make_room(None)
+        if not has_room:
             self.stats.turned_away += 1
             return False
+        self._admitted[connection] = None
+        self._addresses[address] += 1
+        return True
+
+    def greet(self, connection: ServerConnection) -> None:
+        """Count one that can speak."""
         self._connections[connection] = None
         self.stats.connects += 1
-        return True
 
     def forget(self, connection: ServerConnection) -> None:
         """Forget one that is gone."""
+        if connection in self._admitted:
+            del self._admitted[connection]
+            self._addresses[connection.address] -= 1
+            if not self._addresses[connection.address]:
+                del self._addresses[connection.address]
         if connection in self._connections:
             del self._connections[connection]
             self.stats.disconnects += 1
+
+    async def aside(self, check: Callable[[], bool]) -> bool:
+        """Do what takes long in a thread."""
+        return await self._loop.run_in_executor(self._aside, check)
 
     def hold(self, size: int) -> None:
         """Count a message that is in flight."""
@@ -175,15 +231,35 @@ class AmqpServer:
     def release(self, size: int) -> None:
         """Count a message that is decided."""
         self._unsettled_bytes -= size + OVERHEAD_BYTES
-        if self.full and self._unsettled_bytes <= self.settings.max_total_unsettled_bytes >> 1:
+        if self.full and self._has_room:
+            self._set_full(False)
+
+    def count_unfinished(self, change: int) -> None:
+        """Count what arrives of messages that have not arrived in full.
+
+        It is bounded for itself: who does not finish what it sends would keep everybody else from being read.
+        The one that holds the most has to go.
+        """
+        self._unfinished_bytes += change
+        self._unsettled_bytes += change
+        if self._unfinished_bytes > self._max_unfinished_bytes:
+            greediest = max(self._connections, key=lambda each: each.unfinished_bytes)
+            greediest.evict(Error(RESOURCE_LIMIT_EXCEEDED, "too many bytes of unfinished messages"))
+        elif change < 0 and self.full and self._has_room:
             self._set_full(False)
 
     def recognize(self, client: Client, identity: Identity) -> Client:
-        """The client, now that it is known who it is: with a users file, whoever is not in it may nothing."""
-        user = None
-        if self._users is not None:
-            user = self._users.find(identity.user) or User(identity.user, send=(), receive=())
-        return replace(client, identity=identity, user=user)
+        """The client, now that it is known who it is: with a users file, whoever is not in it may nothing.
+
+        Where nobody has a name there is nobody to grant the dead letters to, so all may read them.
+        """
+        name = identity.user
+        if self._users is None:
+            dead_letters = self._reserved.dead_letters
+            user = User(name, receive=ANYTHING if dead_letters is None else (*ANYTHING, dead_letters))
+        else:
+            user = self._users.find(name) or User(name, send=(), receive=())
+        return replace(client, identity=identity, user=user, reserved=self._reserved)
 
     def count_delivered(self, messages: int) -> None:
         """Count messages that were sent to receivers."""
@@ -196,6 +272,12 @@ class AmqpServer:
         task.add_done_callback(partial(self._on_done, failed))
 
     # Inside
+
+    @property
+    def _has_room(self) -> bool:
+        """Whether those who wait can be read again: once half is free, or all that can become so."""
+        settings = self.settings
+        return self._unsettled_bytes <= max(settings.max_total_unsettled_bytes >> 1, self._unfinished_bytes)
 
     def _on_done(self, failed: Callable[[BaseException], None], task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -213,12 +295,42 @@ class AmqpServer:
         for connection in self._connections:
             connection.update_backpressure()
 
-    async def _listen(self, port: int, amqps: AmqpsSettings | None, reuse_port: bool) -> None:
+    def _make_room(self, address: str | None) -> bool:
+        """Cut off the connection that has not been opened for the longest, of an address or of any."""
+        for connection in self._admitted:
+            if not connection.is_open and address in (None, connection.address):
+                self.stats.turned_away += 1
+                connection.cut_off()
+                return True
+        return False
+
+    async def _listen_for_websockets(self, port: int, amqps: AmqpsSettings | None, reuse_port: bool) -> None:
+        from isthmus.edges.amqp.server.websocket import Origins, WebSocketProtocol
+
+        # A page has no password, but its browser may have a certificate.
+        all_log_in = not self.settings.allows_anonymous and self._amqps.client_ca is None
+        origins = Origins(self.settings.ws_origins, all_log_in=all_log_in)
+        await self._listen(port, amqps, reuse_port, lambda inner: WebSocketProtocol(inner, origins))
+
+    async def _listen(
+        self,
+        port: int,
+        amqps: AmqpsSettings | None,
+        reuse_port: bool,
+        wrap: Callable[[ServerConnection], asyncio.Protocol] = lambda connection: connection,
+    ) -> None:
+        """``wrap`` gives what is spoken on the socket, or inside TLS, for what is spoken inside that."""
+        context = None if amqps is None else amqps.context()
+
+        def accept() -> asyncio.Protocol:
+            connection = ServerConnection(self)
+            spoken = wrap(connection)
+            return spoken if context is None else TlsHandshake(connection, context, spoken)
+
         server = await self._loop.create_server(
-            lambda: ServerConnection(self),
+            accept,
             self.settings.host,
             port,
-            ssl=None if amqps is None else amqps.context(),
             reuse_port=reuse_port or None,
             backlog=1024,
         )

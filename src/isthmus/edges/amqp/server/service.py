@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 from isthmus.config import Settings
 from isthmus.converters import MessageConverter, converter
-from isthmus.edges.amqp.server.addresses import KafkaAddresses
+from isthmus.edges.addresses import KafkaAddresses
 from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users
@@ -19,11 +20,15 @@ from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import HardFailure
 from isthmus.kafka.admin import KafkaAdmin
+from isthmus.kafka.name_locks import NameLocks
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.requests import GROUP_RESOURCE
 from isthmus.telemetry.parts import Flow, PartReport
 
 GARBAGE_THRESHOLD = 50_000
 """After how many new containers Python looks for cycles: a message in flight has some 20."""
+CLIENTS_CONFIG = {"consumer.session.timeout.ms": "10000"}
+"""How soon the client ids of a process that died are free; brokers may allow no less than 45 s."""
 LARGEST_BYTES = 16 * 2**20
 """What the journal's writer takes, where its topic sets no limit that can be read."""
 
@@ -53,11 +58,16 @@ class AmqpService:
             partial(route_converter, settings),
             temporary_topic=settings.temporary_topic,
             queue_views=settings.amqp.queue_selectors == "views",
+            bare_is_queue=settings.amqp.bare_address == "queue",
             auto_create=auto_create,
             max_deliveries=settings.amqp.max_deliveries,
+            link_bytes=settings.amqp.max_receiver_bytes,
+            total_bytes=settings.amqp.max_total_receiver_bytes,
             undeliverable=dead_letters.received,
             admin=self._admin,
         )
+        self._clients_group = f"isthmus.{settings.bridge_id}.clients"
+        self._client_ids = NameLocks(self._admin.client, self._clients_group)
         self._server = AmqpServer(
             settings.amqp,
             settings.amqps,
@@ -66,13 +76,18 @@ class AmqpService:
                 self._admin,
                 settings.all_routes,
                 direct=settings.message_convert is not None,
+                keep=settings.keeps_destinations,
                 auto_create=auto_create,
+                reserved=settings.reserved_topics,
             ),
             outgoing_links=self._outgoing_links,
+            client_ids=self._client_ids,
             max_message_size=largest_message(journal),
             container_id=settings.bridge_id,
             users=Users.read(Path(users)) if users else None,
+            reserved=settings.reserved_topics,
             as_json=settings.uses_json,
+            senders_choose=settings.message_convert not in (None, "jms"),
         )
 
     @property
@@ -87,14 +102,17 @@ class AmqpService:
         except OSError as error:
             raise HardFailure(
                 f"the AMQP server cannot listen on {self._where}: {error.strerror}",
-                remedy="set amqp.host and amqp.port; port 0 takes any that is free",
+                remedy="set amqp.host and amqp.port (0: any that is free), or amqp.enabled=false",
             ) from None
         _spare_the_collector()
         self.ready.set()
         try:
+            with suppress(HardFailure):  # then it takes the brokers' time
+                await self._admin.set_configs(GROUP_RESOURCE, self._clients_group, CLIENTS_CONFIG)
             await asyncio.Event().wait()
         finally:
             await self._server.close()
+            await self._client_ids.close()
             await self._outgoing_links.close()
             await self._admin.close()
 

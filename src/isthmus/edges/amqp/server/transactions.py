@@ -179,7 +179,8 @@ class Transaction:
         if self._spilled:
             self._write_outcome(outcome, on_written)
         elif outcome is Op.COMMIT and self._sends:
-            self._journal.put_together([send.record for send in self._sends], self.session, on_written)
+            records = [send.record for send in self._sends]
+            self._journal.put_together(records, self._held_bytes, self.session, on_written)
         else:
             on_written(None)
 

@@ -4,18 +4,19 @@
      "SCRAM-SHA-256": {"salt": …, "stored-key": …, "server-key": …, "iterations": 15000}, "SCRAM-SHA-512": …}
 
 Passwords are not in it, only salted hashes that are of no use anywhere else. A pattern is an address with
-``*`` for any text. A user without a password can only come with a certificate of that name.
+``*`` for any text, but that of a reserved topic, which must be named. A user without a password can only come
+with a certificate of that name.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,9 @@ from scramp import ScramException  # type: ignore[import-untyped]
 
 from isthmus.edges.amqp.protocol.sasl import SCRAM_HASHES, ScramSecret
 from isthmus.errors import ConfigError
+from isthmus.private import write_private
+from isthmus.routing.reserved import ReservedTopics
+from isthmus.routing.route import topic_of_address
 
 ANYTHING: Final = ("*",)
 
@@ -36,13 +40,13 @@ class User:
     receive: tuple[str, ...] = ANYTHING
     secrets: Mapping[str, ScramSecret] = field(default_factory=dict, repr=False)
 
-    def may_send(self, address: str) -> bool:
+    def may_send(self, address: str, reserved: ReservedTopics) -> bool:
         """Whether the user may send to an address."""
-        return any(fnmatchcase(address, pattern) for pattern in self.send)
+        return _includes(self.send, address, reserved)
 
-    def may_receive(self, address: str) -> bool:
+    def may_receive(self, address: str, reserved: ReservedTopics) -> bool:
         """Whether the user may receive from an address."""
-        return any(fnmatchcase(address, pattern) for pattern in self.receive)
+        return _includes(self.receive, address, reserved)
 
 
 class Users:
@@ -74,6 +78,12 @@ class Users:
         """What is kept of a user's password."""
         known = self._users.get(user)
         return None if known is None else known.secrets.get(mechanism)
+
+    @cached_property
+    def decoy_key(self) -> bytes:
+        """What the secrets of users are made from that are not in the file. It seldom changes with it."""
+        keys = (secret.server_key for user in self._users.values() for secret in user.secrets.values())
+        return hashlib.sha256(min(keys, default=b"")).digest()
 
     def find(self, name: str) -> User | None:
         """The user of a name."""
@@ -111,16 +121,16 @@ def remove_user(path: Path, name: str) -> None:
 
 
 def _write(path: Path, users: Sequence[User]) -> None:
-    """Replace the file: it appears whole, and only its owner can read it."""
     try:
-        descriptor, fresh = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(_document(user))}\n" for user in users)
-            file.flush()
-            os.fsync(descriptor)
-        Path(fresh).replace(path)
+        write_private(path, "".join(f"{json.dumps(_document(user))}\n" for user in users))
     except OSError as error:
         raise ConfigError(f"the users file {path} cannot be written: {error.strerror}") from None
+
+
+def _includes(patterns: Sequence[str], address: str, reserved: ReservedTopics) -> bool:
+    if address in reserved:
+        return topic_of_address(address) in patterns
+    return any(fnmatchcase(address, pattern) for pattern in patterns)
 
 
 def _document(user: User) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.support.names import unique
 
-from isthmus.edges.amqp.server.addresses import KafkaAddresses
+from isthmus.edges.addresses import KafkaAddresses
 from isthmus.edges.amqp.server.receivers import admin as receiver_admin
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
 from isthmus.errors import Refused
@@ -61,13 +61,13 @@ def test_a_subscription_begins_at_the_end_and_stays_where_it_is(kafka_servers: s
     async def scenario(admin: KafkaAdmin) -> None:
         receivers = ReceiverAdmin(admin, auto_create=True, partitions=2)
         partitions = await receivers.partitions(name)
-        assert await receivers.topic_of(name) is None
+        assert await receivers.begun(name) is None
         await admin.begin(name, name, {0: 0})
         await receivers.begin(name, partitions, name)
-        assert await admin.committed(name) == {(name, 0): 0, (name, 1): 0}
-        assert await receivers.topic_of(name) == name
+        assert await admin.committed(name) == {(name, 0): (0, ""), (name, 1): (0, "")}
+        assert await receivers.begun(name) == (name, "")
         await receivers.delete(name)
-        assert await receivers.topic_of(name) is None
+        assert await receivers.begun(name) is None
 
     asking(kafka_servers, scenario)
 

@@ -10,9 +10,12 @@ from typing import Any, cast
 import pytest
 from tests.support.asynchronous import eventually
 
+from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import ReceivedRecord
-from isthmus.edges.amqp.server.receivers.queue import KEPT, Queue, Queues, QueueSource
+from isthmus.edges.amqp.server.receivers.queue import Queue, QueueSource
+from isthmus.edges.amqp.server.receivers.queues import KEPT, Queues
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement
+from isthmus.edges.amqp.server.receivers.selector import Selector
 from isthmus.errors import HardFailure, SoftFailure
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.records import AcquiredRecord, Lock, PolledRecord
@@ -77,11 +80,12 @@ class FakeMember:
 class Receiver:
     """A link that takes what it is given."""
 
-    def __init__(self, queue: Queue, *, at_most_once: bool = False) -> None:
+    def __init__(self, queue: Queue, *, at_most_once: bool = False, selector: str = "") -> None:
         self.records: list[PolledRecord] = []
         self.idle = 0
         self.failure = ""
-        self.source = QueueSource(queue, at_most_once=at_most_once)
+        wanted = Selector(selector) if selector else None
+        self.source = QueueSource(queue, at_most_once=at_most_once, selector=wanted)
         self.source.start(self)
 
     def on_records(self, records: Sequence[PolledRecord], *, redelivered: bool = False) -> None:
@@ -106,6 +110,12 @@ class Receiver:
         self.source.settle(record, how)
 
 
+def message_of(record: PolledRecord) -> AmqpMessage:
+    """What selectors see: the offset, and the headers."""
+    texts = {name: (value or b"").decode() for name, value in record.read.headers}
+    return AmqpMessage(application_properties={"n": record.offset, **texts})
+
+
 class Bench:
     """A queue with a member that a test speaks for."""
 
@@ -114,7 +124,7 @@ class Bench:
         self.joined = 0
         self.dead: list[tuple[int, str]] = []
         self.can_write = True
-        self.queue = Queue("q", self._join, undeliverable=self._dead_letter, **options)
+        self.queue = Queue("q", self._join, convert=message_of, undeliverable=self._dead_letter, **options)
 
     def _join(self, _: object) -> FakeMember:
         self.joined += 1
@@ -125,9 +135,10 @@ class Bench:
             raise HardFailure("the topic is not there", remedy="make it")
         self.dead.append((record.offset, failure.code))
 
-    def acquire(self, *offsets: int, count: int = 1) -> None:
+    def acquire(self, *offsets: int, count: int = 1, **headers: str) -> None:
         lock = Lock(1e12)
-        records = [AcquiredRecord("q", 0, Read(offset), count, lock) for offset in offsets]
+        texts = tuple((name.replace("_", "."), text.encode()) for name, text in headers.items())
+        records = [AcquiredRecord("q", 0, Read(offset, headers=texts), count, lock) for offset in offsets]
         self.member.open |= {record.offset: record for record in records}
         self.queue.on_acquired(records)
 
@@ -324,7 +335,7 @@ def test_a_queue_that_nobody_wants_anything_from_is_left_and_joined_again() -> N
         receiver.settle(0, ACCEPT)
         await eventually(lambda: bench.member.closed)
         receiver.source.request(1)
-        assert bench.joined == 2
+        await eventually(lambda: bench.joined == 2)
         bench.acquire(1)
         await turn()
         assert receiver.offsets == [1]
@@ -389,11 +400,113 @@ def test_all_receivers_hear_that_nothing_more_comes() -> None:
 def test_queues_that_nobody_receives_from_are_forgotten_in_the_end() -> None:
     async def scenario() -> None:
         queues = Queues(cast("ResilientClient", None), undeliverable=Bench()._dead_letter)
-        used = queues.source("used", "used", delivery_limit=10, at_most_once=False)
+        used = queues.source("used", "used", convert=message_of, delivery_limit=10, at_most_once=False)
         used.start(Receiver(Bench().queue))
         for number in range(2 * KEPT):
-            queues.source("q", f"group {number}", delivery_limit=10, at_most_once=False)
+            queues.source("q", f"group {number}", convert=message_of, delivery_limit=10, at_most_once=False)
         assert len(queues._queues) <= KEPT + 1
         assert "used" in queues._queues
+
+    run(scenario)
+
+
+def test_each_record_goes_to_one_receiver_whose_selector_is_true_for_it() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        low, high = Receiver(bench.queue, selector="n < 3"), Receiver(bench.queue, selector="n > 5")
+        low.source.request(10)
+        high.source.request(2)
+        bench.acquire(*range(10))
+        await turn()
+        assert (low.offsets, high.offsets) == ([0, 1, 2], [6, 7])
+        any_ = Receiver(bench.queue)
+        any_.source.request(10)
+        await turn()
+        assert any_.offsets == [3, 4, 5, 8, 9]
+        assert bench.member.told == []
+
+    run(scenario)
+
+
+def test_what_two_views_want_goes_to_both_in_turn_and_to_one_only() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        receivers = [Receiver(bench.queue, selector=each) for each in ("n >= 0", "n < 100", "")]
+        for receiver in receivers:
+            receiver.source.request(100)
+        bench.acquire(*range(30))
+        await turn()
+        assert [len(each.records) for each in receivers] == [10, 10, 10]
+        assert sorted(offset for each in receivers for offset in each.offsets) == list(range(30))
+        assert all(each.offsets == sorted(each.offsets) for each in receivers)
+
+    run(scenario)
+
+
+def test_a_queue_reads_on_past_what_nobody_wants() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        receiver = Receiver(bench.queue, selector="n = 1000")
+        receiver.source.request(1)
+        assert bench.member.wanted == 1
+        at = 0
+        while not receiver.records:
+            asked = bench.member.wanted
+            assert asked > 0
+            bench.acquire(*range(at, at + asked))
+            at += asked
+            await eventually(lambda: bench.member.wanted > 0 or bool(receiver.records))
+        assert receiver.offsets == [1000]
+        assert bench.member.held == at
+
+    run(scenario)
+
+
+def test_what_is_given_back_goes_to_whoever_wants_it_in_its_old_order() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        odd = Receiver(bench.queue, selector="n IN ('x') OR n = 1 OR n = 3")
+        odd.source.request(2)
+        bench.acquire(0, 1, 2, 3)
+        await turn()
+        assert odd.offsets == [1, 3]
+        odd.settle(1, FAIL)
+        odd.settle(3, RELEASE)
+        await odd.source.close()
+        other = Receiver(bench.queue)
+        other.source.request(10)
+        await turn()
+        assert [(each.offset, each.deliveries) for each in other.records] == [(0, 0), (1, 1), (2, 0), (3, 0)]
+
+    run(scenario)
+
+
+def test_what_others_took_is_not_kept_for_a_receiver_without_credit() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        Receiver(bench.queue, selector="n >= 0")
+        busy = Receiver(bench.queue)
+        for start in range(0, 10_000, 100):
+            busy.source.request(100)
+            bench.acquire(*range(start, start + 100))
+            await turn()
+        assert len(busy.records) == 10_000
+        assert all(len(view.fitting) < 1000 for view in bench.queue._views.values())
+
+    run(scenario)
+
+
+def test_what_has_a_higher_priority_is_handed_out_first() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        receiver = Receiver(bench.queue)
+        bench.acquire(0, 1)
+        bench.acquire(2, jms_Priority="9")
+        bench.acquire(3, jms_Priority="0")
+        bench.acquire(4, jms_Priority="nonsense")
+        bench.acquire(5, jms_Priority="9")
+        receiver.source.request(10)
+        await turn()
+        assert receiver.offsets == [2, 5, 0, 1, 4, 3]
 
     run(scenario)

@@ -8,6 +8,7 @@ import pytest
 from isthmus.edges.amqp.protocol.sasl import SCRAM_SHA_256, SCRAM_SHA_512
 from isthmus.edges.amqp.server.users import User, Users, set_user
 from isthmus.errors import ConfigError
+from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 
 
 def test_users_come_back_from_their_file(tmp_path: Path) -> None:
@@ -67,8 +68,42 @@ def test_a_missing_file_is_a_clear_error(tmp_path: Path) -> None:
 
 def test_patterns_say_what_a_user_may() -> None:
     user = User("alice", send=("orders.*", "exact"), receive=())
-    assert user.may_send("orders.eu")
-    assert user.may_send("exact")
-    assert not user.may_send("exactly")
-    assert not user.may_send("Orders.eu")
-    assert not user.may_receive("orders.eu")
+    assert user.may_send("orders.eu", BY_PREFIX)
+    assert user.may_send("exact", BY_PREFIX)
+    assert not user.may_send("exactly", BY_PREFIX)
+    assert not user.may_send("Orders.eu", BY_PREFIX)
+    assert not user.may_receive("orders.eu", BY_PREFIX)
+
+
+RESERVED = ReservedTopics(journal="log", dead_letters="failed")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "isthmus.main.journal",
+        "isthmus/main/journal",
+        "isthmus.other.temporary",
+        "__consumer_offsets",
+        "log",
+        "failed",
+    ],
+)
+@pytest.mark.parametrize("pattern", ["*", "i*", "isthmus.*", "__*", "?*", "[_il]*", "lo*", "fail*"])
+def test_no_pattern_includes_a_reserved_topic(address: str, pattern: str) -> None:
+    user = User("alice", send=(pattern,), receive=(pattern,))
+    assert not user.may_send(address, RESERVED)
+    assert not user.may_receive(address, RESERVED)
+
+
+@pytest.mark.parametrize("address", ["isthmus.main.journal", "isthmus/main/journal"])
+def test_a_reserved_topic_is_granted_by_its_name(address: str) -> None:
+    user = User("auditor", send=(), receive=("*", "isthmus.main.journal"))
+    assert user.may_receive(address, RESERVED)
+    assert not user.may_receive("isthmus.main.temporary", RESERVED)
+    assert not user.may_send(address, RESERVED)
+
+
+@pytest.mark.parametrize("address", ["isthmus", "isthmusx.a", "_a", "a__", "logs", "log.x"])
+def test_a_topic_with_a_similar_name_is_not_reserved(address: str) -> None:
+    assert User("alice").may_send(address, RESERVED)

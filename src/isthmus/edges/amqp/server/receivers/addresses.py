@@ -5,6 +5,7 @@ source                                 is
 =====================================  ===============================================================
 ``orders/eu/group.id/billing``         topic ``orders.eu``, consumer group ``billing``
 ``orders`` with capability ``queue``   a JMS queue: topic ``orders``, shared by its receivers
+``orders``                             the same, if the configuration says so; else refused
 ``orders`` with capability ``topic``   a JMS topic: topic ``orders``, all of it for every subscription
 ``isthmus.temporary.…``                a temporary queue of this connection
 =====================================  ===============================================================
@@ -28,6 +29,10 @@ COPY: Final = "copy"
 """The distribution mode of those who look at a queue, and take nothing from it."""
 
 
+TEMPORARY_TOPIC: Final = "temporary-topic"
+"""The capability of a temporary topic."""
+
+
 class Kind(Enum):
     """How records of a topic are shared out."""
 
@@ -47,7 +52,7 @@ _KINDS: Final = {
     "queue": Kind.QUEUE,
     "topic": Kind.TOPIC,
     "temporary-queue": Kind.TEMPORARY,
-    "temporary-topic": Kind.TEMPORARY,
+    TEMPORARY_TOPIC: Kind.TEMPORARY,
 }
 
 
@@ -62,8 +67,11 @@ class Origin(NamedTuple):
     group: str = ""
 
 
-def origin_of(source: Source) -> Origin:
-    """What a source asks for. Raises `Refused`."""
+def origin_of(source: Source, *, bare_is_queue: bool = False) -> Origin:
+    """What a source asks for. Raises `Refused`.
+
+    ``bare_is_queue``: an address with neither a capability nor a group is a queue, as brokers have it.
+    """
     address = source.address or ""
     kind = next((_KINDS[each] for each in source.capabilities if each in _KINDS), Kind.GROUP)
     if address.startswith(TEMPORARY_PREFIX) or kind is Kind.TEMPORARY:
@@ -71,9 +79,11 @@ def origin_of(source: Source) -> Origin:
     topic, mark, group = address.partition(GROUP_MARK)
     if mark:
         kind = Kind.GROUP
-    elif kind is Kind.GROUP:
+    elif kind is Kind.GROUP and bare_is_queue:
+        kind = Kind.QUEUE
+    if kind is Kind.GROUP and not mark:
         raise Refused(NO_GROUP_ID, "Mandatory group.id not specified in the address")
-    elif kind is Kind.QUEUE and source.distribution_mode == COPY:
+    if kind is Kind.QUEUE and source.distribution_mode == COPY:
         kind = Kind.BROWSER
     if not topic:
         raise Refused(NO_GROUP_ID, "Empty topic in specified address")

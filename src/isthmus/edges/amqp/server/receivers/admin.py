@@ -15,6 +15,7 @@ from isthmus.errors import Refused
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.requests import BROKER_RESOURCE, GROUP_RESOURCE
 from isthmus.kafka.share_requests import missing_for_queues
+from isthmus.kafka.share_state import PartitionState
 
 log = logging.getLogger(__name__)
 
@@ -88,16 +89,25 @@ class ReceiverAdmin:
         """Where each partition ends now."""
         return await self._admin.ends(topic, partitions)
 
-    async def begin(self, topic: str, partitions: Collection[int], group: str) -> None:
+    async def progress(self, group: str, topic: str) -> dict[int, PartitionState]:
+        """What a queue's share group is done with, by partition. A Kafka that does not tell has it all."""
+        return await self._admin.progress(group, topic)
+
+    async def begin(self, topic: str, partitions: Collection[int], group: str, note: str = "") -> None:
         """Have a new group begin where the topic ends now; one that has begun goes on where it is."""
         committed = await self._admin.committed(group)
         new = [partition for partition in partitions if (topic, partition) not in committed]
         if new:
-            await self._admin.begin(group, topic, await self._admin.ends(topic, new))
+            await self._admin.begin(group, topic, await self._admin.ends(topic, new), note)
 
-    async def topic_of(self, group: str) -> str | None:
-        """The topic that a group has committed offsets of."""
-        return next((topic for topic, _ in await self._admin.committed(group)), None)
+    async def begun(self, group: str) -> tuple[str, str] | None:
+        """The topic that a group reads, and the note that it began with; None if it has not begun."""
+        found = await self._admin.committed(group)
+        return next(((topic, committed.note) for (topic, _), committed in found.items()), None)
+
+    async def has_members(self, group: str) -> bool:
+        """Whether anybody is in a consumer group."""
+        return await self._admin.has_members(group)
 
     async def delete(self, group: str) -> None:
         """Forget a group that nobody is in any more."""

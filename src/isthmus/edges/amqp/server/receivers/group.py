@@ -63,6 +63,8 @@ class Reading:
     commits: Commits
     positions: Mapping[int, int] | None = None
     """Where to read from, see `Consumer`; none: what the group assigns."""
+    note: str = ""
+    """What is committed with the offsets, for whoever asks Kafka."""
 
 
 class GroupSource:
@@ -246,7 +248,9 @@ class GroupSource:
                 return True
             try:
                 await self._consumer.commit(
-                    {partition: offset for partition, (_, offset) in due.items()}, timeout_s
+                    {partition: offset for partition, (_, offset) in due.items()},
+                    timeout_s,
+                    self._reading.note,
                 )
             except (KafkaError, OSError) as error:
                 self._not_committed(error)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
@@ -35,19 +34,30 @@ from isthmus.edges.amqp.protocol.terms import (
 )
 from isthmus.edges.amqp.server.contract import ReceiverRequest
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSource
+from isthmus.edges.amqp.server.receivers.selected import has_expired
 from isthmus.errors import HardFailure, RefusedFailure, SoftFailure
-from isthmus.journal.layout import CLIENT
+from isthmus.journal.layout import CLIENT, HEADER_PREFIX
 from isthmus.kafka.records import PolledRecord
 
 log = logging.getLogger(__name__)
 
 JMS: Final = converter("jms")
+SENDER_HEADERS: Final = (CLIENT, f"{HEADER_PREFIX}{CLIENT}")
 DRAIN_S = 8.0
 """How long an answer to drain waits for Kafka to say what it has. Joining a group takes seconds."""
 
 Undeliverable = Callable[[ReceivedRecord, SoftFailure], Awaitable[None]]
 """Keeps a record that no receiver takes, as the policy says. Raises `HardFailure` if it cannot."""
-Ended = Callable[[], Awaitable[None]]
+
+
+class Ended(Protocol):
+    """What is to be done when a link is over."""
+
+    async def __call__(self, *, detached: bool) -> None:
+        """``detached`` tells that the client did not close it: it may come back."""
+        ...
+
+
 Wants = Callable[[AmqpMessage], bool]
 """Whether a receiver wants a message."""
 
@@ -57,9 +67,14 @@ def everything(_: AmqpMessage) -> bool:
     return True
 
 
-def _has_expired(message: AmqpMessage) -> bool:
-    expiry_ms = None if message.properties is None else message.properties.absolute_expiry_time
-    return expiry_ms is not None and 0 < expiry_ms < time.time() * 1000
+def with_deliveries(message: AmqpMessage, deliveries: int) -> AmqpMessage:
+    """The message, marked as delivered before, so often."""
+    return message.replace(header=replace(message.header or MessageHeader(), delivery_count=deliveries))
+
+
+def _sender(record: PolledRecord) -> bytes | None:
+    """The client id of a record's sender, where it says that, in whatever form it is."""
+    return next((value for name, value in record.read.headers if name in SENDER_HEADERS), None)
 
 
 async def skip(record: ReceivedRecord, failure: SoftFailure) -> None:
@@ -78,6 +93,7 @@ class KafkaOutgoingLink:
         source: Source,
         *,
         wants: Wants = everything,
+        unwanted_client: str | None = None,
         undeliverable: Undeliverable = skip,
         closed: Ended | None = None,
     ) -> None:
@@ -87,6 +103,7 @@ class KafkaOutgoingLink:
         self._records = records
         self._converter = converter
         self._wants = wants
+        self._unwanted_client = None if unwanted_client is None else unwanted_client.encode()
         self._address = (source.address or "").encode()
         self._is_plain = converter is JMS and wants is everything
         self._undeliverable = undeliverable
@@ -155,8 +172,8 @@ class KafkaOutgoingLink:
         for record in ready:
             self._records.settle(record, Acknowledgement.RELEASE)
         await self._records.close()
-        if self._closed is not None and not detached:
-            await self._closed()
+        if self._closed is not None:
+            await self._closed(detached=detached)
 
     # What the source calls
 
@@ -237,6 +254,8 @@ class KafkaOutgoingLink:
 
     def _encode(self, record: PolledRecord) -> bytes | None:
         """The message of a record, or None if it is not wanted, or not any more."""
+        if self._unwanted_client is not None and _sender(record) == self._unwanted_client:
+            return None
         if self._is_plain and not record.deliveries:
             read = record.read
             plain = encode_plain(
@@ -251,15 +270,14 @@ class KafkaOutgoingLink:
             if plain is not None:
                 return plain
         message = self._converter.to_amqp_message(self.source.address or "", record.record)
-        if not self._wants(message) or _has_expired(message):
+        if not self._wants(message) or has_expired(message):
             return None
         properties = message.application_properties
         if properties and CLIENT in properties:
             others = {name: value for name, value in properties.items() if name != CLIENT}
             message = message.replace(application_properties=others or None)
         if record.deliveries:
-            header = replace(message.header or MessageHeader(), delivery_count=record.deliveries)
-            message = message.replace(header=header)
+            message = with_deliveries(message, record.deliveries)
         elif message.original is not None:
             return message.original
         return message.encode()

@@ -10,14 +10,14 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from isthmus.codecs.amqp import AmqpMessage
-from isthmus.converters import MessageConverter, ReceivedRecord, converter
-from isthmus.edges.amqp.protocol import Link
-from isthmus.edges.amqp.protocol.conditions import NOT_FOUND, NOT_IMPLEMENTED, UNAUTHORIZED_ACCESS
+from isthmus.converters import MessageConverter, ReceivedRecord
 from isthmus.edges.amqp.protocol.performatives import SETTLED
-from isthmus.edges.amqp.protocol.terms import Source
-from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Client, ReceiverRequest
-from isthmus.edges.amqp.server.receivers.addresses import Kind, Origin, origin_of
+from isthmus.edges.amqp.protocol.terms import Source, Target
+from isthmus.edges.amqp.server.contract import PARTITION_NOT_EXISTS, Client, ReceiverRequest
+from isthmus.edges.amqp.server.receivers.addresses import COPY, TEMPORARY_TOPIC, Kind, Origin, origin_of
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
+from isthmus.edges.amqp.server.receivers.browser import BrowserSource
+from isthmus.edges.amqp.server.receivers.budget import BudgetedSource, ByteBudget
 from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
 from isthmus.edges.amqp.server.receivers.group import Commits, GroupSource, Reading
 from isthmus.edges.amqp.server.receivers.outgoing_link import (
@@ -27,26 +27,27 @@ from isthmus.edges.amqp.server.receivers.outgoing_link import (
     Wants,
     everything,
     skip,
+    with_deliveries,
 )
-from isthmus.edges.amqp.server.receivers.queue import Queues
-from isthmus.edges.amqp.server.receivers.record_source import RecordSource
-from isthmus.edges.amqp.server.receivers.subscriptions import GLOBAL, group_name, subscription_of
+from isthmus.edges.amqp.server.receivers.queues import Queues
+from isthmus.edges.amqp.server.receivers.record_source import RecordSource, Snapshot
+from isthmus.edges.amqp.server.receivers.subscriptions import (
+    GLOBAL,
+    Subscriptions,
+    subscription_of,
+    terms_of,
+)
 from isthmus.edges.amqp.server.receivers.temporary import LIMIT_BYTES, TemporaryForm, TemporaryQueues
-from isthmus.errors import Refused, RefusedFailure
-from isthmus.journal.layout import CLIENT
+from isthmus.errors import Refused, RefusedFailure, SoftFailure
 from isthmus.kafka.admin import KafkaAdmin
-from isthmus.kafka.consumer import COMMITTED, EARLIEST
+from isthmus.kafka.consumer import COMMITTED
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.records import PolledRecord
 
 T = TypeVar("T")
 
-PARTITION_NOT_EXISTS: Final = f"{ERROR_PREFIX}partition-not-exists"
 QUEUE_PREFIX: Final = "jms-queue:"
 """Before the topic in the name of a queue's share group."""
-NO_QUEUE_SELECTORS: Final = (
-    "a queue takes no selector: Kafka gives each of its records to any receiver, and loses one that is given "
-    "back too often. amqp.queue-selectors=views makes every selector a queue of its own"
-)
 OUTCOMES: Final = (
     "amqp:accepted:list",
     "amqp:rejected:list",
@@ -65,21 +66,27 @@ class KafkaOutgoingLinks:
         *,
         temporary_topic: str,
         queue_views: bool = False,
+        bare_is_queue: bool = False,
         auto_create: bool = False,
         partitions: int = 4,
         max_deliveries: int = 10,
+        link_bytes: int = 32 * 2**20,
+        total_bytes: int = 256 * 2**20,
         undeliverable: Undeliverable = skip,
         admin: KafkaAdmin | None = None,
     ) -> None:
-        """Without an ``admin`` to share, it has one of its own."""
+        """Without an ``admin`` to share, it has one of its own. For the bytes see `ByteBudget`."""
         self._kafka = kafka
         self._admin = KafkaAdmin(kafka) if admin is None else admin
         self._owns_admin = admin is None
         self._temporary_topic = temporary_topic
         self._queue_views = queue_views
+        self._bare_is_queue = bare_is_queue
         self._converter_of = converter_of
         self._groups = ReceiverAdmin(self._admin, auto_create=auto_create, partitions=partitions)
+        self._subscriptions = Subscriptions(self._groups)
         self._undeliverable = undeliverable
+        self._budget = ByteBudget(link_bytes, total_bytes)
         self._queues = Queues(self._admin.client, undeliverable=undeliverable, max_deliveries=max_deliveries)
         self._temporary = TemporaryQueues(kafka, temporary_topic, self._temporary_ends, self._overflow)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -88,53 +95,70 @@ class KafkaOutgoingLinks:
         """An outgoing_link for a link. Raises `Refused`, or `HardFailure` if Kafka does not answer."""
         asked = request.attach.source
         if not isinstance(asked, Source):
-            asked = await self._find_subscription(request)
+            return await self._open_to_unsubscribe(request)
         filters = filters_of(asked.filter)
         if asked.dynamic:
-            asked = replace(asked, address=await self._temporary.create(request.client.connection_id))
-        origin = origin_of(asked)
+            is_topic = TEMPORARY_TOPIC in asked.capabilities
+            owner = _owner_of_node(request.client, asked.capabilities)
+            asked = replace(asked, address=await self._temporary.create(owner, topic=is_topic))
+        origin = origin_of(asked, bare_is_queue=self._bare_is_queue)
         if origin.kind is Kind.TEMPORARY:
-            return self._open_temporary(request, asked, filters)
-        self._check(origin, filters)
-        partitions = await self._groups.partitions(origin.topic, queue=origin.kind is Kind.QUEUE)
+            return self._open_temporary(request, asked, filters, origin)
+        partitions = await self._groups.partitions(
+            origin.topic, queue=origin.kind in (Kind.QUEUE, Kind.BROWSER)
+        )
         supply, closed = await self._source_for(request, asked, origin, filters, partitions)
-        if filters.no_local:
-            request.sign()
+        own = _own(origin, filters, request)
         return KafkaOutgoingLink(
             request,
-            supply,
+            BudgetedSource(supply, self._budget),
             self._converter_of(origin.topic),
             _granted(asked, filters),
-            wants=_wants(filters, request.client),
+            wants=self._wants(origin, filters),
+            unwanted_client=own,
             undeliverable=self._undeliverable,
             closed=closed,
         )
 
-    def _check(self, origin: Origin, filters: Filters) -> None:
-        """Raises `Refused` for filters that cannot be obeyed there."""
-        if filters.selector is not None and origin.kind is Kind.QUEUE and not self._queue_views:
-            raise Refused(NOT_IMPLEMENTED, NO_QUEUE_SELECTORS)
-        if filters.no_local and self._converter_of(origin.topic) is not converter("jms"):
-            raise Refused(NOT_IMPLEMENTED, "no-local: only in the jms form does a record say who sent it")
+    def _wants(self, origin: Origin, filters: Filters) -> Wants:
+        """What the link itself leaves out: on a queue nothing, since that is for another receiver then."""
+        if filters.selector is None or (origin.kind is Kind.QUEUE and not self._queue_views):
+            return everything
+        return filters.selector.wants
 
-    async def create_node(self, link: Link, client: Client) -> str:  # noqa: ARG002
-        """A temporary queue."""
-        return await self._temporary.create(client.connection_id)
+    async def create_node(self, target: Target, client: Client) -> str:
+        """A temporary queue, or topic."""
+        is_topic = TEMPORARY_TOPIC in target.capabilities
+        return await self._temporary.create(_owner_of_node(client, target.capabilities), topic=is_topic)
 
     async def delete_node(self, address: str) -> None:
         """Remove a temporary queue."""
         await self._temporary.delete(address)
 
     def _open_temporary(
-        self, request: ReceiverRequest, source: Source, filters: Filters
+        self, request: ReceiverRequest, source: Source, filters: Filters, origin: Origin
     ) -> KafkaOutgoingLink:
-        supply = self._temporary.source(source.address or "", request.client.connection_id)
+        form, selector = TemporaryForm(), filters.selector
+
+        def wants(record: PolledRecord) -> bool:
+            try:
+                return selector is None or selector.wants(_message(form, record))
+            except SoftFailure:
+                return True  # the link finds out, too, and puts it where it belongs
+
+        supply = self._temporary.source(
+            source.address or "",
+            (request.client.connection_id, _user_of(request.client)),
+            wants=None if selector is None else wants,
+            browses=source.distribution_mode == COPY,
+        )
         return KafkaOutgoingLink(
             request,
-            supply,
-            TemporaryForm(),
+            BudgetedSource(supply, self._budget),
+            form,
             _granted(source, filters),
-            wants=_wants(filters, request.client),
+            unwanted_client=_own(origin, filters, request),
+            wants=everything if selector is None else selector.wants,
             undeliverable=self._undeliverable,
         )
 
@@ -177,25 +201,34 @@ class KafkaOutgoingLinks:
                 reading = read(group=origin.group, commits=commits, positions=positions)
                 return GroupSource(self._kafka, reading), None
             case Kind.QUEUE:
-                group = f"{QUEUE_PREFIX}{topic}" + (f":{filters.selector.digest}" if filters.selector else "")
+                selector, group = filters.selector, f"{QUEUE_PREFIX}{topic}"
+                if selector is not None and self._queue_views:
+                    group, selector = f"{group}:{selector.digest}", None
                 granted = await self._groups.begin_queue(group)
                 return self._queues.source(
                     topic,
                     group,
+                    convert=partial(_message, self._converter_of(topic)),
                     delivery_limit=granted.delivery_count_limit,
                     at_most_once=commits is Commits.BEFORE,
+                    selector=selector,
                 ), None
             case Kind.TOPIC:
-                return await self._subscribe(request, source, topic, partitions, commits)
+                return await self._subscribe(request, source, topic, filters, partitions, commits)
             case _:
-                reading = read(commits=Commits.NEVER, positions=dict.fromkeys(partitions, EARLIEST))
-                return GroupSource(self._kafka, reading), None
+                group = f"{QUEUE_PREFIX}{topic}"
+                await self._queues.flush(group)
+                ends, states = await asyncio.gather(
+                    self._groups.ends(topic, partitions), self._groups.progress(group, topic)
+                )
+                return BrowserSource(self._kafka, topic, states, ends), None
 
     async def _subscribe(
         self,
         request: ReceiverRequest,
         source: Source,
         topic: str,
+        filters: Filters,
         partitions: Collection[int],
         commits: Commits,
     ) -> tuple[RecordSource, Ended | None]:
@@ -204,37 +237,45 @@ class KafkaOutgoingLinks:
             ends = await self._groups.ends(topic, partitions)
             alone = Reading(topic=topic, commits=Commits.NEVER, positions=ends)
             return GroupSource(self._kafka, alone), None
-        await self._groups.begin(topic, partitions, subscription.group)
-        reading = Reading(topic=topic, group=subscription.group, commits=commits)
-        return GroupSource(self._kafka, reading), partial(self._forget, subscription.group)
+        group, terms = subscription.group, terms_of(source, topic, filters, request.client)
+        await self._subscriptions.open(group, terms, partitions)
+        reading = Reading(topic=topic, group=group, commits=commits, note=terms.note)
+        return GroupSource(self._kafka, reading), partial(self._subscriptions.close, group)
 
-    async def _forget(self, group: str) -> None:
-        """Unsubscribe: the group is gone, unless others are still in it."""
-        await self._groups.delete(group)
-
-    async def _find_subscription(self, request: ReceiverRequest) -> Source:
-        """The source of a durable subscription that a client asks for by its link's name, to end it."""
-        wants_global = GLOBAL in request.attach.desired_capabilities
-        group = group_name(request.link.name, "" if wants_global else request.client.container_id)
-        topic = await self._groups.topic_of(group)
-        if topic is None:
-            raise Refused(NOT_FOUND, f"there is no subscription {request.link.name!r:.300}")
-        if not request.client.may_receive(topic):
-            raise Refused(UNAUTHORIZED_ACCESS, f"you may not receive from {topic!r:.300}")
-        capabilities = ("topic", "shared", "global") if wants_global else ("topic",)
-        return Source(topic, durable=2, expiry_policy="never", capabilities=capabilities)
+    async def _open_to_unsubscribe(self, request: ReceiverRequest) -> KafkaOutgoingLink:
+        """What a client gets that asks for a subscription by its link's name alone: it ends it by a close."""
+        shares_name = GLOBAL in request.attach.desired_capabilities
+        group, topic = await self._subscriptions.find(
+            request.link.name, request.client, shares_name=shares_name
+        )
+        capabilities = ("topic", "shared", "global") if shares_name else ("topic",)
+        source = Source(topic, durable=2, expiry_policy="never", capabilities=capabilities)
+        end = partial(self._subscriptions.end, group)
+        return KafkaOutgoingLink(request, Snapshot(), self._converter_of(topic), source, closed=end)
 
 
-def _wants(filters: Filters, client: Client) -> Wants:
-    selector, own = filters.selector, client.container_id if filters.no_local else None
-    if selector is None and own is None:
-        return everything
+def _message(converter: MessageConverter, record: PolledRecord) -> AmqpMessage:
+    """The message of a record, as a selector sees it. Raises `SoftFailure`."""
+    message = converter.to_amqp_message("", record.record)
+    return with_deliveries(message, record.deliveries) if record.deliveries else message
 
-    def wants(message: AmqpMessage) -> bool:
-        sender = (message.application_properties or {}).get(CLIENT)
-        return (own is None or sender != own) and (selector is None or selector.wants(message))
 
-    return wants
+def _user_of(client: Client) -> str:
+    return f"user {client.identity.user}"
+
+
+def _owner_of_node(client: Client, capabilities: Collection[str]) -> str:
+    """Who may receive from a temporary node: of JMS' the connection, of any other dynamic node the user."""
+    is_jms = "temporary-queue" in capabilities or "temporary-topic" in capabilities
+    return client.connection_id if is_jms else _user_of(client)
+
+
+def _own(origin: Origin, filters: Filters, request: ReceiverRequest) -> str | None:
+    """The client id whose messages a receiver does not want; on a queue JMS has no such wish."""
+    if not filters.no_local or origin.kind in (Kind.QUEUE, Kind.BROWSER):
+        return None
+    request.sign()
+    return request.client.container_id
 
 
 def _granted(asked: Source, filters: Filters) -> Source:

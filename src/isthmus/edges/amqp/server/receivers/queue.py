@@ -6,10 +6,14 @@
                                  ▲           │
                                  └── settle ─┘
 
-Records go to the receivers that have credit, in turn and in order. What a receiver gives back, or rolls back,
-is handed out again from memory, in its old place: first to that receiver, if it has credit, else to another.
-Kafka hears of a record when it is accepted, or when nobody here wants it any more. So Kafka's count of
-deliveries, which ends a record's life, grows with the processes that had it and not with rollbacks.
+Records go to the receivers that have credit, in turn and in order; to those with a selector what it is true
+for. What a receiver gives back, or rolls back, is handed out again from memory, in its old place: first to
+that receiver, if it has credit, else to another. Kafka hears of a record when it is accepted, or when nobody
+here wants it any more. So Kafka's count of deliveries, which ends a record's life, grows with the processes
+that had it and not with rollbacks.
+
+What no receiver's selector is true for stays locked, and waits for one that wants it, while the queue reads
+on: as far as Kafka's ``share.partition.max.record.locks`` goes, and `LOOK_AHEAD_BYTES`.
 
 The last delivery that Kafka allows is not handed out: the record goes to the dead letters, and is accepted.
 So does one that applications had, in vain, ``amqp.max-deliveries`` times. What they had is counted here, for
@@ -23,23 +27,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import insort
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Final, Protocol
 
+from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import ReceivedRecord
 from isthmus.edges.amqp.server.receivers.record_source import (
     KAFKA_SUBSCRIBE,
     Acknowledgement,
     RecordSink,
 )
+from isthmus.edges.amqp.server.receivers.selected import has_expired
+from isthmus.edges.amqp.server.receivers.selector import Selector
+from isthmus.edges.amqp.server.receivers.waiting import View, Waiting
 from isthmus.errors import HardFailure, RedeliveryFailure, SoftFailure
-from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.faults import reason
 from isthmus.kafka.records import AcquiredRecord, PolledRecord
-from isthmus.kafka.share import ShareListener, ShareMember
+from isthmus.kafka.share import ShareListener
 from isthmus.kafka.share_session import AcknowledgeType
 
 log = logging.getLogger(__name__)
@@ -48,13 +52,19 @@ REST_S: Final = 1.0
 """How long nothing is wanted before records that wait are released, and the group is left."""
 REMEMBERED: Final = 65_536
 """How many records that were released are remembered, for what applications had of them."""
-KEPT: Final = 1000
-"""How many queues that nobody receives from are remembered."""
+COMPARED: Final = 200
+"""How many records are compared with selectors in one turn of the loop."""
+LOOK_AHEAD: Final = 500
+"""How many records more than there is credit for are read at once, if many were in vain."""
+LOOK_AHEAD_BYTES: Final = 64 * 2**20
+"""How much of what nobody wants is held in memory."""
 RETRY_S: Final = 1.0
 """How long lie between two attempts to write a dead letter."""
 
 Undeliverable = Callable[[ReceivedRecord, SoftFailure], Awaitable[None]]
 """Keeps a record that no receiver takes, as the policy says. Raises `HardFailure` if it cannot."""
+Convert = Callable[[AcquiredRecord], AmqpMessage]
+"""The message of a record, for selectors. Raises `SoftFailure`."""
 
 
 class Member(Protocol):
@@ -78,9 +88,10 @@ class Member(Protocol):
 class QueueSource:
     """A queue's records for one receiver."""
 
-    def __init__(self, queue: Queue, *, at_most_once: bool) -> None:
+    def __init__(self, queue: Queue, *, at_most_once: bool, selector: Selector | None = None) -> None:
         self.wanted = 0
         self.draining = False
+        self.selector = selector
         self._queue = queue
         self._at_most_once = at_most_once
         self._handing_over: asyncio.Task[None] | None = None
@@ -150,6 +161,7 @@ class Queue:
         topic: str,
         join: Callable[[ShareListener], Member],
         *,
+        convert: Convert,
         undeliverable: Undeliverable,
         on_refused: Callable[[int], None] = lambda _: None,
         max_deliveries: int = 10,
@@ -163,6 +175,7 @@ class Queue:
         """
         self._topic = topic
         self._join_group = join
+        self._convert = convert
         self._on_refused = on_refused
         self._undeliverable = undeliverable
         self._max_deliveries = max_deliveries
@@ -170,12 +183,13 @@ class Queue:
         self._rest_s = rest_s
         self._retry_s = retry_s
         self._loop = asyncio.get_running_loop()
-        self._receivers: list[QueueSource] = []
-        self._next = 0
-        self._ready: deque[AcquiredRecord] = deque()
-        """What nobody was given yet."""
-        self._returned: list[tuple[int, int, AcquiredRecord, QueueSource]] = []
-        """What was given back, by whom: by partition and offset."""
+        self._receivers: dict[QueueSource, View] = {}
+        self._views: dict[str | None, View] = {}
+        """By the text of their selector."""
+        self._waiting: dict[tuple[int, int], Waiting] = {}
+        """What nobody has, by partition and offset: what no selector is true for is in no view."""
+        self._waiting_bytes = 0
+        self._is_full = False
         self._remembered: dict[tuple[int, int], int] = {}
         """How often applications had records that were released to Kafka, in vain."""
         self._member: Member | None = None
@@ -188,7 +202,15 @@ class Queue:
 
     def add(self, source: QueueSource) -> None:
         """Take a receiver in."""
-        self._receivers.append(source)
+        text = None if source.selector is None else source.selector.text
+        view = self._views.get(text)
+        if view is None:
+            served = max((each.served for each in self._views.values()), default=0)
+            view = self._views[text] = View(source.selector, served)
+            for waiting in sorted(self._waiting.values(), key=lambda each: each.order):
+                view.offer(waiting)
+        view.receivers.append(source)
+        self._receivers[source] = view
 
     @property
     def in_use(self) -> bool:
@@ -197,30 +219,33 @@ class Queue:
 
     async def remove(self, source: QueueSource) -> None:
         """Let a receiver go: what it gave back is for the others."""
-        if source in self._receivers:
-            self._receivers.remove(source)
-            own = [record for _, _, record, giver in self._returned if giver is source]
-            if own:
-                self._returned = [each for each in self._returned if each[3] is not source]
-                self._ready.extendleft(reversed(own))
-                self._dispatch_soon()
+        view = self._receivers.pop(source, None)
+        if view is not None:
+            view.receivers.remove(source)
+            if not view.receivers:
+                text = None if view.selector is None else view.selector.text
+                self._views.pop(text, None)
             self._update_demand()
+        await self.flush()
+
+    async def flush(self) -> None:
+        """Return when Kafka has what was accepted, or is not likely to have it soon."""
         if self._member is not None:
             await self._member.flush_within()
 
     def on_request(self, source: QueueSource) -> None:
         """A receiver's credit has changed."""
-        if self._ready or self._returned:
+        if self._waiting:
             self._dispatch_soon()
         self._update_demand()
-        if source.wanted and self._member is not None and self._member.idle:
+        view = self._receivers[source]
+        if source.wanted and not view.unseen and self._member is not None and self._member.idle:
             self._loop.call_soon(source.on_idle)
 
     def settle(self, record: AcquiredRecord, acknowledgement: Acknowledgement, source: QueueSource) -> None:
         """Do as a receiver says with a record."""
         if acknowledgement is Acknowledgement.ACCEPT or acknowledgement is Acknowledgement.REJECT:
-            if self._member is not None:
-                self._member.acknowledge(record, AcknowledgeType.ACCEPT)
+            self._accept(record)
             return
         if acknowledgement is Acknowledgement.FAIL:
             record.deliveries += 1
@@ -230,10 +255,7 @@ class Queue:
         elif not self.holds(record) and self._member is not None:
             self._member.forget(record)
         else:
-            if source in self._receivers:
-                insort(self._returned, (record.partition, record.offset, record, source), key=_position)
-            else:
-                self._ready.appendleft(record)
+            self._put(record, source)
             self._dispatch_soon()
 
     def holds(self, record: AcquiredRecord) -> bool:
@@ -271,26 +293,24 @@ class Queue:
                     said = f"Kafka has handed it out {record.delivery_count} times, the most that it does"
                     self._dead_letter(record, RedeliveryFailure(said))
                     continue
-            self._ready.append(record)
+            self._put(record)
         self._dispatch()
 
     def on_idle(self) -> None:
         """Tell those who drain their link that there is nothing."""
-        if not self._ready:
-            for source in list(self._receivers):
-                if source.wanted:
-                    source.on_idle()
+        for source, view in list(self._receivers.items()):
+            if source.wanted and not view.unseen:
+                source.on_idle()
 
     def on_lost(self, records: Sequence[AcquiredRecord]) -> None:
         """Forget what waits here and may be somebody else's. What was sent may get its lock back."""
-        lost = {(record.partition, record.offset) for record in records}
-        waiting = [*self._ready, *(each[2] for each in self._returned)]
-        for record in waiting:
-            if (record.partition, record.offset) in lost and self._member is not None:
+        for record in records:
+            waiting = self._waiting.get((record.partition, record.offset))
+            if waiting is not None and self._member is not None:
+                self._take(waiting)
                 self._remember(record)
                 self._member.forget(record)
-        self._ready = deque(each for each in self._ready if (each.partition, each.offset) not in lost)
-        self._returned = [each for each in self._returned if each[:2] not in lost]
+        self._discard()
 
     def on_refused(self, accepted: int) -> None:
         """Count acceptances that came too late."""
@@ -310,50 +330,104 @@ class Queue:
             self._dispatching = True
             self._loop.call_soon(self._dispatch)
 
+    def _put(self, record: AcquiredRecord, giver: QueueSource | None = None) -> None:
+        """Have a record wait, for all whose selector is true for it."""
+        waiting = Waiting(record, giver)
+        self._waiting[record.partition, record.offset] = waiting
+        self._waiting_bytes += waiting.size
+        for view in self._views.values():
+            view.offer(waiting)
+
+    def _take(self, waiting: Waiting) -> AcquiredRecord:
+        waiting.taken = True
+        record = waiting.record
+        del self._waiting[record.partition, record.offset]
+        self._waiting_bytes -= waiting.size
+        return record
+
+    def _discard(self) -> None:
+        for view in self._views.values():
+            view.discard()
+
+    def _compare(self) -> None:
+        """Compare some of what no selector was compared with."""
+        budget = COMPARED
+        for view in self._views.values():
+            while view.unseen and budget:
+                waiting = view.unseen.popleft()
+                if not waiting.taken:
+                    budget -= 1
+                    self._compare_with(view, waiting)
+        if not budget:
+            self._dispatch_soon()
+
+    def _compare_with(self, view: View, waiting: Waiting) -> None:
+        try:
+            message = self._convert(waiting.record)
+        except SoftFailure:
+            view.keep(waiting)  # the link finds out, too, and puts it where it belongs
+            return
+        if has_expired(message):
+            self._accept(self._take(waiting))
+        elif view.selector is None or view.selector.wants(message):
+            view.keep(waiting)
+
     def _dispatch(self) -> None:
         """Hand out what there is credit for, one to each in turn."""
         self._dispatching = False
+        self._compare()
         handed: dict[QueueSource, list[AcquiredRecord]] = {}
-        hungry = [each for each in self._receivers if each.wanted > 0]
-        while hungry and self._returned:
-            source = self._returned[0][3]
-            if source not in hungry:
-                source = hungry[self._next % len(hungry)]
-                self._next += 1
-            handed.setdefault(source, []).append(self._returned.pop(0)[2])
-            if len(handed[source]) == source.wanted:
-                hungry.remove(source)
-        ready = self._ready
-        if len(hungry) == 1 and ready:
-            mine = handed.setdefault(hungry[0], [])
-            for _ in range(min(len(ready), hungry[0].wanted - len(mine))):
-                mine.append(ready.popleft())
-        else:
-            while hungry and ready:
-                self._next += 1
-                source = hungry[self._next % len(hungry)]
-                mine = handed.setdefault(source, [])
-                mine.append(ready.popleft())
-                if len(mine) == source.wanted:
-                    hungry.remove(source)
+        views = list(self._views.values())
+        for view in views:
+            view.hungry = [each for each in view.receivers if each.wanted > 0]
+        while True:
+            views = [each for each in views if each.hungry and each.first() is not None]
+            if not views:
+                break
+            view = views[0] if len(views) == 1 else min(views, key=_next_up)
+            waiting = view.fitting[0]
+            if waiting.giver is not None:  # it goes to that one first
+                other = self._receivers.get(waiting.giver)
+                if other in views and waiting.giver in other.hungry and other.fitting[0] is waiting:
+                    view = other
+            del view.fitting[0]
+            source = view.choose(waiting.giver)
+            mine = handed.setdefault(source, [])
+            mine.append(self._take(waiting))
+            view.served += 1
+            if len(mine) == source.wanted:
+                view.hungry.remove(source)
         for source, records in handed.items():
             source.hand_over(records)
+        for view in self._views.values():
+            if len(view.fitting) > 2 * len(self._waiting) + COMPARED:  # others have taken most of it
+                view.discard()
         self._update_demand()
+
+    def _wanted(self) -> int:
+        """How many records to ask Kafka for: what there is credit for, and more if many are in vain."""
+        wanted = sum(view.wanted for view in self._views.values())
+        full = self._waiting_bytes > LOOK_AHEAD_BYTES
+        if full and wanted and not self._is_full:
+            said = "queue %s: %d messages wait that no receiver's selector is true for: it reads no further"
+            log.warning(said, self._topic, len(self._waiting))
+        self._is_full = full
+        return 0 if full or not wanted else wanted + min(len(self._waiting), LOOK_AHEAD)
 
     def _update_demand(self) -> None:
         """Tell the member what is wanted, and join if there is none. If nothing is, rest."""
-        wanted = sum(each.wanted for each in self._receivers) - len(self._ready) - len(self._returned)
+        wanted = self._wanted()
         if wanted > 0:
             if self._resting is not None:
                 self._resting.cancel()
                 self._resting = None
             if self._member is None:
                 self._join()
-        elif self._resting is None and self._member is not None:
+        elif not self._is_wanted and self._resting is None and self._member is not None:
             self._resting = self._loop.call_later(self._rest_s, self._rest)
         if self._member is not None:
             draining = any(each.draining for each in self._receivers if each.wanted)
-            self._member.request(max(0, wanted), drain=draining)
+            self._member.request(wanted, drain=draining)
 
     def _join(self) -> None:
         if self._leaving is not None:
@@ -364,31 +438,43 @@ class Queue:
     def _rest(self) -> None:
         """Release what nobody wants. If nobody holds anything, leave."""
         self._resting = None
-        if any(each.wanted for each in self._receivers) or self._member is None:
+        if self._is_wanted or self._member is None:
             return
-        if self._member.held == len(self._ready) and not self._dead_lettering:
+        if self._member.held == len(self._waiting) and not self._dead_lettering:
             self._leave()
             return
-        while self._ready:
-            record = self._ready.popleft()
-            self._remember(record)
-            self._member.acknowledge(record, AcknowledgeType.RELEASE)
+        for waiting in list(self._waiting.values()):
+            self._release(waiting)
+        self._discard()
         self._resting = self._loop.call_later(self._rest_s, self._rest)
+
+    @property
+    def _is_wanted(self) -> bool:
+        return any(each.wanted for each in self._receivers)
+
+    def _release(self, waiting: Waiting) -> None:
+        record = self._take(waiting)
+        self._remember(record)
+        if self._member is not None:
+            self._member.acknowledge(record, AcknowledgeType.RELEASE)
 
     def _leave(self) -> None:
         member, self._member = self._member, None
         if member is None:
             return
-        for record in self._ready:  # ending the session releases them
-            self._remember(record)
-        self._ready.clear()
-        self._returned.clear()
+        for waiting in list(self._waiting.values()):  # ending the session releases them
+            self._remember(self._take(waiting))
+        self._discard()
         self._leaving = self._loop.create_task(member.close())
         self._leaving.add_done_callback(self._left)
 
     def _left(self, _: asyncio.Task[None]) -> None:
         self._leaving = None
         self._update_demand()
+
+    def _accept(self, record: AcquiredRecord) -> None:
+        if self._member is not None:
+            self._member.acknowledge(record, AcknowledgeType.ACCEPT)
 
     def _remember(self, record: AcquiredRecord) -> None:
         self._remembered[record.partition, record.offset] = record.deliveries
@@ -412,45 +498,8 @@ class Queue:
                     log.error("queue %s: a dead letter is held back: %s", self._topic, problem)
                 troubled = True
                 await asyncio.sleep(self._retry_s)
-        if self._member is not None:
-            self._member.acknowledge(record, AcknowledgeType.ACCEPT)
+        self._accept(record)
 
 
-def _position(returned: tuple[int, int, AcquiredRecord, QueueSource]) -> tuple[int, int]:
-    return returned[:2]
-
-
-class Queues:
-    """The queues that receivers of this process read. To be used on one event loop."""
-
-    def __init__(
-        self, client: ResilientClient, *, undeliverable: Undeliverable, max_deliveries: int = 10
-    ) -> None:
-        self.not_acknowledged = 0
-        """How many acceptances Kafka did not take: those records are delivered again."""
-        self._client = client
-        self._undeliverable = undeliverable
-        self._max_deliveries = max_deliveries
-        self._queues: dict[str, Queue] = {}
-
-    def source(self, topic: str, group: str, *, delivery_limit: int, at_most_once: bool) -> QueueSource:
-        """Records for one more receiver of a queue."""
-        if group not in self._queues:
-            if len(self._queues) >= KEPT:
-                self._queues = {name: queue for name, queue in self._queues.items() if queue.in_use}
-            self._queues[group] = Queue(
-                topic,
-                partial(ShareMember, self._client, group, topic),
-                undeliverable=self._undeliverable,
-                on_refused=self._count_refused,
-                max_deliveries=self._max_deliveries,
-                delivery_limit=delivery_limit,
-            )
-        return QueueSource(self._queues[group], at_most_once=at_most_once)
-
-    async def close(self) -> None:
-        """Leave all groups, within a bounded time."""
-        await asyncio.gather(*(queue.close() for queue in self._queues.values()))
-
-    def _count_refused(self, count: int) -> None:
-        self.not_acknowledged += count
+def _next_up(view: View) -> tuple[tuple[int, int, int], int]:
+    return view.fitting[0].order, view.served

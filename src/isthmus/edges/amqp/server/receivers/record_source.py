@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import asyncio
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from typing import Final, Protocol
 
@@ -72,3 +74,40 @@ class RecordSource(Protocol):
     async def close(self) -> None:
         """Make what was settled hold, and let go of the rest."""
         ...
+
+
+class Snapshot:
+    """Records that are known, once each, whatever becomes of them."""
+
+    def __init__(self, records: Iterable[PolledRecord] = ()) -> None:
+        self._records = deque(records)
+        self._requested = 0
+        self._sink: RecordSink
+
+    def start(self, sink: RecordSink) -> None:
+        """Remember who takes them."""
+        self._sink = sink
+
+    def request(self, count: int, *, drain: bool = False) -> None:  # noqa: ARG002
+        """Have that many handed over, and then be told that there are no more."""
+        self._requested = count
+        asyncio.get_running_loop().call_soon(self._hand_over)
+
+    def holds(self, record: PolledRecord) -> bool:  # noqa: ARG002
+        """Nobody takes it away."""
+        return True
+
+    def settle(self, record: PolledRecord, acknowledgement: Acknowledgement) -> None:
+        """Nothing becomes of them."""
+
+    async def close(self) -> None:
+        """Hand over no more."""
+        self._requested = 0
+
+    def _hand_over(self) -> None:
+        found = [self._records.popleft() for _ in range(min(self._requested, len(self._records)))]
+        self._requested -= len(found)
+        if found:
+            self._sink.on_records(found)
+        elif self._requested:
+            self._sink.on_idle()

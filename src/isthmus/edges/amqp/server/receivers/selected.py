@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Final
 from uuid import UUID
@@ -46,6 +47,12 @@ def value_of(name: str, message: AmqpMessage) -> Value:
     find = _HEADERS.get(name)
     value = (message.application_properties or {}).get(name) if find is None else find(message)
     return _plain(value)
+
+
+def has_expired(message: AmqpMessage) -> bool:
+    """Whether the time that its sender gave it has passed."""
+    expiry_ms = None if message.properties is None else message.properties.absolute_expiry_time
+    return expiry_ms is not None and 0 < expiry_ms < time.time() * 1000
 
 
 def _plain(value: object) -> Value:

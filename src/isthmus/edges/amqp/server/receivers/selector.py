@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import hashlib
 import operator
-import re
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from lark import Lark, Token, Transformer, UnexpectedInput, v_args
+from lark import Lark, Token, Transformer, Tree, UnexpectedInput, v_args
 from lark.exceptions import VisitError
 
 from isthmus.codecs.amqp import AmqpMessage
+from isthmus.edges.amqp.server.receivers.like import Like
 from isthmus.edges.amqp.server.receivers.selected import Value, value_of
 from isthmus.errors import SelectorError
 
-MAX_LENGTH: Final = 10_000
-MAX_DEPTH: Final = 50
-"""How deep parentheses may nest: far beyond any real selector, far below any stack."""
+MAX_LENGTH: Final = 4096
+"""How many characters a selector may have: to read more would take too much of the loop's time."""
+MAX_LONG: Final = 2**63
+MAX_DEPTH: Final = 100
+"""How deep a selector may nest: far beyond any real one, far below any stack."""
+MAX_LIKE: Final = 1000
+"""How many characters the patterns of all LIKEs of a selector may have: each may be tried at every character
+of a text."""
 
 Expression = Callable[[AmqpMessage], Value]
 """None is SQL's unknown."""
@@ -44,12 +49,12 @@ class Selector:
 
     def __init__(self, text: str) -> None:
         self._expression = _parse(text)
-        self._text = text
+        self.text = text
 
     @property
     def digest(self) -> str:
         """Tells selectors apart in the names of groups: the same for the same text."""
-        return hashlib.sha256(self._text.encode(errors="replace")).hexdigest()[:16]
+        return hashlib.sha256(self.text.encode(errors="replace")).hexdigest()[:16]
 
     def wants(self, message: AmqpMessage) -> bool:
         """Whether the selector is true for a message."""
@@ -57,22 +62,27 @@ class Selector:
 
 
 def _parse(text: str) -> Expression:
-    depth = deepest = 0
-    for character in re.sub(r"'[^']*'", "", text):
-        depth += (character == "(") - (character == ")")
-        deepest = max(deepest, depth)
-    if len(text) > MAX_LENGTH or deepest > MAX_DEPTH:
-        raise SelectorError("the selector is too long, or nested too deeply")
+    if len(text) > MAX_LENGTH:
+        raise SelectorError(f"the selector has {len(text)} characters; {MAX_LENGTH} are the most")
     try:
         tree = _grammar().parse(text)
+        if _depth(tree) > MAX_DEPTH:
+            raise SelectorError(f"the selector is nested more than {MAX_DEPTH} deep")
         expression: Expression = _Meaning().transform(tree)
     except UnexpectedInput as error:
         raise SelectorError(f"the selector cannot be read at column {error.column}: {text!r:.200}") from None
     except VisitError as error:
         raise SelectorError(str(error.orig_exc)) from None
-    except RecursionError:
-        raise SelectorError("the selector is too long, or nested too deeply") from None
     return expression
+
+
+def _depth(tree: Tree[Token]) -> int:
+    """How deep a tree is, found without a stack of its depth."""
+    depth, level = 0, [tree]
+    while level:
+        level = [child for each in level for child in each.children if isinstance(child, Tree)]
+        depth += 1
+    return depth
 
 
 @cache
@@ -84,6 +94,10 @@ def _grammar() -> Lark:
 @v_args(inline=True)
 class _Meaning(Transformer[Token, Expression]):
     """Makes a function of every node."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._like_length = 0
 
     def any(self, *terms: Expression) -> Expression:
         return lambda message: _any([_truth(term(message)) for term in terms])
@@ -120,11 +134,15 @@ class _Meaning(Transformer[Token, Expression]):
 
     def like(self, value: Expression, pattern: Expression, escape: Expression | None = None) -> Expression:
         nothing = AmqpMessage()
-        regex = _like(str(pattern(nothing)), "" if escape is None else str(escape(nothing)))
+        text = str(pattern(nothing))
+        self._like_length += len(text)
+        if self._like_length > MAX_LIKE:
+            raise SelectorError(f"the patterns of LIKE have more than {MAX_LIKE} characters")
+        matches = Like(text, "" if escape is None else str(escape(nothing))).matches
 
         def like(message: AmqpMessage) -> bool | None:
             inner = value(message)
-            return None if not isinstance(inner, str) else regex.fullmatch(inner) is not None
+            return None if not isinstance(inner, str) else matches(inner)
 
         return like
 
@@ -160,11 +178,15 @@ class _Meaning(Transformer[Token, Expression]):
         return lambda _: text
 
     def integer(self, token: Token) -> Expression:
-        number = int(token.rstrip("lL"), 16 if token[:2].lower() == "0x" else 10)
+        number = _integer(token.rstrip("lL").replace("_", "").lower())
         return lambda _: number
 
     def decimal(self, token: Token) -> Expression:
-        number = float(token.rstrip("dDfF"))
+        number = float(token.rstrip("dDfF").replace("_", ""))
+        return lambda _: number
+
+    def hexadecimal(self, token: Token) -> Expression:
+        number = _hexadecimal(token)
         return lambda _: number
 
     def true(self) -> Expression:
@@ -172,6 +194,25 @@ class _Meaning(Transformer[Token, Expression]):
 
     def false(self) -> Expression:
         return lambda _: False
+
+
+def _integer(text: str) -> int:
+    """A literal of Java's: a leading zero makes it octal."""
+    base = {"0x": 16, "0b": 2}.get(text[:2], 8 if len(text) > 1 and text[0] == "0" else 10)
+    try:
+        number = int(text, base)
+    except ValueError:
+        raise SelectorError(f"{text:.50} is no octal number") from None
+    if number > MAX_LONG:  # one more than the largest, for the sake of the smallest behind a minus
+        raise SelectorError(f"{text:.50} is too large a number")
+    return number
+
+
+def _hexadecimal(token: str) -> float:
+    try:
+        return float.fromhex(token[:-1] if token[-1] in "dDfF" else token)
+    except OverflowError:
+        raise SelectorError(f"{token:.50} is too large a number") from None
 
 
 def _truth(value: Value) -> bool | None:
@@ -223,16 +264,3 @@ def _divide(left: float, right: float) -> int | float | None:
         quotient = abs(left) // abs(right)  # as Java does: towards zero
         return quotient if (left < 0) == (right < 0) else -quotient
     return left / right
-
-
-def _like(pattern: str, escape: str) -> re.Pattern[str]:
-    if len(escape) > 1:
-        raise SelectorError("the escape character of LIKE must be one character")
-    parts: list[str] = []
-    characters = iter(pattern)
-    for character in characters:
-        if escape and character == escape:
-            parts.append(re.escape(next(characters, "")))
-        else:
-            parts.append({"%": ".*", "_": "."}.get(character) or re.escape(character))
-    return re.compile("".join(parts), re.DOTALL)

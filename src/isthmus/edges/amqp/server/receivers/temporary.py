@@ -1,8 +1,8 @@
-"""Temporary queues: addresses that live as long as a link, and all of whose messages are in one Kafka topic.
+"""Temporary queues and topics: addresses that live as long as a link, with all messages in one Kafka topic.
 
-A record's key is the address of its queue. One consumer reads the topic's new records for all queues of this
-process, and hands each to its queue; those of other processes are passed over. So a queue costs no topic, and
-one that is gone costs nobody anything.
+A record's key is the address of its queue; a temporary topic is a queue for each of its subscribers. One
+consumer reads the topic's new records for all queues of this process, and hands each to its queue; those of
+other processes are passed over. So a queue costs no topic, and one that is gone costs nobody anything.
 
 What comes while nobody receives waits in memory. What is more than `LIMIT_BYTES` is undeliverable.
 """
@@ -13,32 +13,41 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import KafkaRecord, ReceivedRecord, converter
-from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
-from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSink
+from isthmus.edges.amqp.protocol.conditions import NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, RESOURCE_LOCKED
+from isthmus.edges.amqp.server.receivers.record_source import (
+    Acknowledgement,
+    RecordSink,
+    RecordSource,
+    Snapshot,
+)
 from isthmus.edges.reconnect import Backoff
 from isthmus.errors import ConversionFailure, Refused
 from isthmus.journal.layout import HEADER_PREFIX
 from isthmus.kafka.consumer import LATEST, Consumer
 from isthmus.kafka.faults import reason
 from isthmus.kafka.options import Kafka
-from isthmus.kafka.records import PolledRecord
+from isthmus.kafka.records import PolledRecord, held_bytes
 from isthmus.routing.route import TEMPORARY_PREFIX
 
 log = logging.getLogger(__name__)
 
 LIMIT_BYTES: Final = 64 * 2**20
+MAX_QUEUES: Final = 1000
+"""How many temporary queues an owner may have."""
 BATCH: Final = 500
 POLL_S: Final = 60.0
 
 Ends = Callable[[], Awaitable[Mapping[int, int]]]
 Overflow = Callable[[ReceivedRecord], None]
+WantsRecord = Callable[[PolledRecord], bool]
+"""Whether a receiver of a queue wants a record."""
 
 
 class TemporaryForm:
@@ -67,58 +76,100 @@ class TemporaryQueues:
         self._topic = topic
         self._ends = ends
         self._overflow = overflow
-        self._queues: dict[str, _Queue] = {}
+        self._nodes: dict[str, _Node] = {}
         self._tail: _Tail | None = None
         self._changing = asyncio.Lock()
 
-    async def create(self, owner: str) -> str:
-        """The address of a new queue, which only its owner may receive from. Raises `HardFailure`."""
+    async def create(self, owner: str, *, topic: bool = False) -> str:
+        """The address of a new queue, or topic, which only its owner may receive from.
+
+        Raises `Refused` to one that has too many, and `HardFailure`.
+        """
         async with self._changing:
             if self._tail is None:
                 self._tail = _Tail(self._kafka, self._topic, await self._ends(), self._on_records)
+            if sum(node.owner == owner for node in self._nodes.values()) >= MAX_QUEUES:
+                raise Refused(RESOURCE_LIMIT_EXCEEDED, f"{MAX_QUEUES} temporary queues are the most")
             address = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
-            self._queues[address] = _Queue(owner)
+            self._nodes[address] = _Node(owner, is_topic=topic)
             return address
 
     async def delete(self, address: str) -> None:
         """Forget a queue with what is in it."""
         async with self._changing:
-            self._queues.pop(address, None)
-            if not self._queues and self._tail is not None:
+            self._nodes.pop(address, None)
+            if not self._nodes and self._tail is not None:
                 tail, self._tail = self._tail, None
                 await tail.close()
 
-    def source(self, address: str, owner: str) -> TemporarySource:
-        """What comes to a queue. Raises `Refused` to everyone but its owner."""
-        queue = self._queues.get(address)
-        if queue is None or queue.owner != owner:
-            raise Refused(NOT_FOUND, f"this connection has made no temporary queue {address!r:.300}")
-        return TemporarySource(queue)
+    def source(
+        self,
+        address: str,
+        owners: Collection[str],
+        *,
+        wants: WantsRecord | None = None,
+        browses: bool = False,
+    ) -> RecordSource:
+        """What comes to a queue. Raises `Refused` to everyone but its owner, who may go by several names.
+
+        What a receiver of a queue does not want is for its others. ``browses``: what is there now, which
+        stays.
+        """
+        node = self._nodes.get(address)
+        if node is None:
+            raise Refused(NOT_FOUND, f"there is no temporary queue {address!r:.300}")
+        if node.owner not in owners:
+            raise Refused(RESOURCE_LOCKED, f"the temporary queue {address!r:.300} is that of another")
+        if browses:
+            return Snapshot(each for queue in node.queues for each in queue.waiting)
+        return TemporarySource(node, wants)
 
     def _on_records(self, records: Iterable[Any]) -> None:
         for read in records:
-            queue = self._queues.get((read.key or b"").decode(errors="replace"))
-            if queue is not None:
+            node = self._nodes.get((read.key or b"").decode(errors="replace"))
+            for queue in [] if node is None else node.queues:
                 polled = PolledRecord(read.topic, read.partition, read)
                 if not queue.put(polled):
                     self._overflow(polled.record)
 
 
+class _Node:
+    """A temporary queue, or a topic with a queue for each subscriber."""
+
+    def __init__(self, owner: str, *, is_topic: bool) -> None:
+        self.owner = owner
+        self.is_topic = is_topic
+        self.queues: list[_Queue] = [] if is_topic else [_Queue()]
+
+    def join(self, source: TemporarySource) -> _Queue:
+        """The queue of one more receiver."""
+        if self.is_topic:
+            self.queues.append(_Queue())
+        self.queues[-1].sources.append(source)
+        return self.queues[-1]
+
+    def leave(self, queue: _Queue, source: TemporarySource) -> None:
+        """Forget a receiver, of a topic with all that it has not received."""
+        if source in queue.sources:
+            queue.sources.remove(source)
+            if self.is_topic:
+                self.queues.remove(queue)
+
+
 class _Queue:
     """What waits, and who takes it."""
 
-    def __init__(self, owner: str) -> None:
-        self.owner = owner
+    def __init__(self) -> None:
         self.sources: list[TemporarySource] = []
         self.waiting: deque[PolledRecord] = deque()
         self._size_bytes = 0
 
     def put(self, taken: PolledRecord, *, first: bool = False) -> bool:
         """Take a record. False if there is no room for it."""
-        size = len(taken.read.value or b"")
-        if self._size_bytes + size > LIMIT_BYTES and not first:
+        taken.size = held_bytes(taken.read)
+        if self._size_bytes + taken.size > LIMIT_BYTES and not first:
             return False
-        self._size_bytes += size
+        self._size_bytes += taken.size
         if first:
             self.waiting.appendleft(taken)
         else:
@@ -129,20 +180,27 @@ class _Queue:
     def hand_out(self) -> None:
         """Give what waits to those who want it."""
         for source in self.sources:
+            passed_over: list[PolledRecord] = []
             while self.waiting and source.wanted:
                 taken = self.waiting.popleft()
-                self._size_bytes -= len(taken.read.value or b"")
+                if not source.wants(taken):
+                    passed_over.append(taken)
+                    continue
+                self._size_bytes -= taken.size
                 source.take(taken)
+            self.waiting.extendleft(reversed(passed_over))
 
 
 class TemporarySource:
     """Reads a temporary queue for one receiver."""
 
-    def __init__(self, queue: _Queue) -> None:
+    def __init__(self, node: _Node, wants: WantsRecord | None) -> None:
         self.wanted = 0
-        self._queue = queue
+        self._wants = wants
+        self._unwanted: set[tuple[int, int]] = set()
+        self._node = node
+        self._queue = node.join(self)
         self._sink: RecordSink
-        queue.sources.append(self)
 
     def start(self, sink: RecordSink) -> None:
         """Remember who takes the records."""
@@ -153,6 +211,18 @@ class TemporarySource:
         self.wanted = count
         # Not at once: whoever wants is in the middle of it.
         asyncio.get_running_loop().call_soon(self._look)
+
+    def wants(self, record: PolledRecord) -> bool:
+        """Whether the receiver wants a record; it is asked once."""
+        if self._wants is None:
+            return True
+        place = record.partition, record.offset
+        if place in self._unwanted:
+            return False
+        wanted = self._wants(record)
+        if not wanted:
+            self._unwanted.add(place)
+        return wanted
 
     def take(self, taken: PolledRecord) -> None:
         """Hand a record over."""
@@ -171,8 +241,7 @@ class TemporarySource:
     async def close(self) -> None:
         """Take no more."""
         self.wanted = 0
-        if self in self._queue.sources:
-            self._queue.sources.remove(self)
+        self._node.leave(self._queue, self)
 
     def _look(self) -> None:
         self._queue.hand_out()

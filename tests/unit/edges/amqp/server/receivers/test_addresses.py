@@ -96,3 +96,10 @@ def test_a_subscription_is_named_by_client_and_link(
     source: Source, link: str, subscription: Subscription | None
 ) -> None:
     assert subscription_of(source, link, CLIENT) == subscription
+
+
+def test_a_bare_address_is_a_queue_where_that_is_wanted() -> None:
+    assert origin_of(Source("a/b"), bare_is_queue=True) == Origin(Kind.QUEUE, "a/b", "a.b")
+    assert origin_of(Source("a", distribution_mode="copy"), bare_is_queue=True).kind is Kind.BROWSER
+    assert origin_of(Source("a/group.id/g"), bare_is_queue=True).kind is Kind.GROUP
+    assert origin_of(Source("a", capabilities=("topic",)), bare_is_queue=True).kind is Kind.TOPIC

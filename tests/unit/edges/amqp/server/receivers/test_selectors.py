@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from isthmus.codecs.amqp import AmqpMessage, Int, MessageHeader, MessageProperties
 from isthmus.edges.amqp.server.receivers.selector import Selector
@@ -34,6 +38,9 @@ MESSAGE = AmqpMessage(
         "amount * 2 + 1 = 31 AND -amount = 0 - 15 AND amount / 2 = 7",
         "price * 2 = 5 AND price < 3e0 AND price >= 2.5d",
         "amount = 0xF AND amount = 15L",
+        "amount = 017 AND amount = 0b1111 AND amount = 0B11_11L AND amount = 1_5 AND amount = 0XfL",
+        "price = 0x1.4p1 AND price = 2.5F AND price = .25e1 AND price = 25e-1 AND amount = 15.",
+        "amount > -9223372036854775808 AND amount < 0x7fffffffffffffffL AND amount <> 00",
         "JMSPriority > 4 AND JMSDeliveryMode = 'PERSISTENT' AND JMSType = 'order' AND JMSMessageID = 'ID:1'",
         "region = 'US' OR amount = 15 AND urgent",
         "(region = 'US' OR amount = 15) AND urgent",
@@ -78,7 +85,8 @@ def test_what_is_false_or_unknown_is_not_wanted(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "region =", "region = 'EU", "= 1", "a b", "region IN ()", "a = 1 AND", "a LIKE 'b' ESCAPE 'cd'",
-     "(" * 60 + "a" + ")" * 60, "a = 1" + " OR a = 1" * 2000],
+     "a LIKE 'b!' ESCAPE '!'", "NOT " * 101 + "a", "a = 1" + " + 1" * 101, "a = 1" + " OR a = 1" * 2000,
+     f"a LIKE '{'x' * 600}' OR b LIKE '{'x' * 600}'"],
 )  # fmt: skip
 def test_what_is_no_selector_is_refused(text: str) -> None:
     with pytest.raises(SelectorError):
@@ -88,3 +96,34 @@ def test_what_is_no_selector_is_refused(text: str) -> None:
 def test_words_are_known_in_any_case_and_names_may_begin_like_them() -> None:
     message = AmqpMessage(application_properties={"order_id": 1, "inside": 2, "nothing": 3})
     assert Selector("order_id = 1 aNd inside = 2 And nOt nothing = 4").wants(message)
+
+
+def wants(pattern: str, text: str) -> bool:
+    return Selector(f"a LIKE '{pattern}'").wants(AmqpMessage(application_properties={"a": text}))
+
+
+@given(st.text("ab_%", max_size=8), st.text("ab", max_size=12))
+def test_like_is_what_a_regular_expression_says(pattern: str, text: str) -> None:
+    regex = pattern.replace("%", ".*").replace("_", ".")
+    assert wants(pattern, text) is (re.fullmatch(regex, text) is not None)
+
+
+@pytest.mark.parametrize("pattern", ["%a" * 40 + "%b", "%" * 500 + "b", "%a_" * 40 + "%b"])
+def test_like_ends_where_a_regular_expression_would_try_for_years(pattern: str) -> None:
+    assert not wants(pattern, "a" * 30_000)
+
+
+def test_like_does_not_look_at_a_text_beyond_its_limit() -> None:
+    message = AmqpMessage(application_properties={"a": "x" * 40_000})
+    assert not Selector("a LIKE 'x%'").wants(message)
+    assert not Selector("a NOT LIKE 'x%'").wants(message)
+
+
+def test_a_selector_may_be_as_deep_as_it_is_let_in() -> None:
+    assert Selector("NOT " * 98 + "a").wants(AmqpMessage(application_properties={"a": True}))
+
+
+@pytest.mark.parametrize("text", ["n = 09", "n = 9223372036854775809", "n = 1__", "n = 0b2", "n = 0x"])
+def test_a_number_that_java_does_not_have_is_refused(text: str) -> None:
+    with pytest.raises(SelectorError):
+        Selector(text)

@@ -1,0 +1,119 @@
+"""JMS subscriptions: what makes another of them, who may receive, and whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.amqp.kafka_server import ServerOnKafka, receiving_server
+from tests.support.jms.qpid import JmsShell, QpidJms
+from tests.support.kafka.topics import new_topic, publish
+from tests.support.names import unique
+
+from isthmus.edges.amqp.server.users import Users, set_user
+
+
+@pytest.fixture(scope="module")
+def server(kafka_servers: str) -> Iterator[ServerOnKafka]:
+    with receiving_server(kafka_servers, "jms") as server:
+        yield server
+
+
+@pytest.fixture
+def topic(kafka_servers: str) -> str:
+    return new_topic(kafka_servers)
+
+
+@pytest.fixture
+def jms(qpid: QpidJms, server: ServerOnKafka, topic: str) -> Iterator[JmsShell]:
+    with JmsShell(qpid, server.url) as shell:
+        shell.do("connect", "c", unique("client"))
+        shell.do("session", "s", "c", "auto")
+        shell.do("topic", "t", "s", topic)
+        yield shell
+
+
+@pytest.mark.parametrize("changed", [("t", "", "true"), ("t", "kafka_offset >= 0"), ("other", "")])
+def test_another_topic_selector_or_no_local_is_another_subscription_without_the_backlog(
+    jms: JmsShell, kafka_servers: str, topic: str, changed: tuple[str, ...]
+) -> None:
+    other = new_topic(kafka_servers)
+    jms.do("topic", "other", "s", other)
+    jms.do("durable", "d", "s", "t", "news")
+    jms.do("close", "d")
+    publish(kafka_servers, topic, ["backlog"])
+    name, *terms = changed
+    jms.do("durable", "d", "s", name, "news", *terms)
+    publish(kafka_servers, other if name == "other" else topic, ["new"])
+    assert jms.receive("d", 1) == ["new"]
+    jms.do("close", "d")
+    publish(kafka_servers, other if name == "other" else topic, ["while away"])
+    jms.do("durable", "d", "s", name, "news", *terms)
+    assert jms.receive("d", 1) == ["while away"]
+    jms.do("close", "d")
+    jms.do("unsubscribe", "s", "news")
+
+
+def test_an_unshared_subscription_has_one_active_consumer(jms: JmsShell) -> None:
+    jms.do("durable", "d", "s", "t", "news")
+    assert jms("durable", "e", "s", "t", "news").startswith("!")
+    jms.do("close", "d")
+    jms.do("durable", "e", "s", "t", "news")
+
+
+@pytest.mark.parametrize("kind", ["shared", "shared-durable"])
+def test_a_shared_subscription_refuses_another_selector_while_it_is_in_use(
+    jms: JmsShell, kafka_servers: str, topic: str, kind: str
+) -> None:
+    jms.do(kind, "one", "s", "t", "news", "kafka_offset > 0")
+    assert jms(kind, "two", "s", "t", "news", "kafka_offset > 1").startswith("!")
+    assert jms(kind, "two", "s", "t", "news").startswith("!")
+    jms.do(kind, "two", "s", "t", "news", "kafka_offset > 0")
+    jms.do("close", "one")
+    jms.do("close", "two")
+    jms.do(kind, "two", "s", "t", "news", "kafka_offset > 1")
+    publish(kafka_servers, topic, ["0", "1", "2"])
+    assert jms.receive("two", 1) == ["2"]
+
+
+def test_a_shared_and_an_unshared_subscription_have_different_names(jms: JmsShell) -> None:
+    jms.do("durable", "d", "s", "t", "news")
+    jms.do("close", "d")
+    assert jms("shared-durable", "e", "s", "t", "news").startswith("!")
+
+
+def test_a_subscription_cannot_be_ended_while_somebody_receives(jms: JmsShell) -> None:
+    jms.do("shared-durable", "d", "s", "t", "news")
+    assert jms("unsubscribe", "s", "news").startswith("!")
+    jms.do("close", "d")
+    jms.do("unsubscribe", "s", "news")
+    assert jms("unsubscribe", "s", "news").startswith("! InvalidDestinationException")
+
+
+def test_a_subscription_belongs_to_its_user(qpid: QpidJms, kafka_servers: str, tmp_path: Path) -> None:
+    topic, client = new_topic(kafka_servers), unique("client")
+    for name in ("alice", "bob"):
+        set_user(tmp_path / "users", name, "secret")
+    with (
+        receiving_server(
+            kafka_servers, "jms", users=Users.read(tmp_path / "users"), users_file="x"
+        ) as server,
+        JmsShell(qpid, server.url) as jms,
+    ):
+        jms.do("connect", "alice", client, "alice", "secret")
+        jms.do("session", "s", "alice", "auto")
+        jms.do("topic", "t", "s", topic)
+        jms.do("durable", "d", "s", "t", "news")
+        jms.do("close", "alice")
+        publish(kafka_servers, topic, ["for alice"])
+        jms.do("connect", "bob", client, "bob", "secret")
+        jms.do("session", "b", "bob", "auto")
+        assert jms("durable", "d", "b", "t", "news").startswith("! JMSSecurityException")
+        assert jms("durable", "d", "b", "t", "news", "kafka_offset > 0").startswith("!")
+        assert jms("unsubscribe", "b", "news").startswith("! JMSSecurityException")
+        jms.do("close", "bob")
+        jms.do("connect", "alice", client, "alice", "secret")
+        jms.do("session", "s", "alice", "auto")
+        jms.do("durable", "d", "s", "t", "news")
+        assert jms.receive("d", 1) == ["for alice"]

@@ -1,0 +1,60 @@
+"""A client id is in use once: in a process, and in all processes of a bridge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.support.amqp.kafka_server import receiving_server
+from tests.support.amqp.server import RunningServer
+from tests.support.jms.qpid import JmsShell, QpidJms
+from tests.support.names import unique
+
+from isthmus.kafka.client import ResilientClient
+from isthmus.kafka.name_locks import NameLocks
+from isthmus.kafka.options import Kafka
+
+
+def test_a_second_connection_with_a_client_id_is_refused_and_the_first_goes_on(qpid: QpidJms) -> None:
+    with RunningServer() as server, JmsShell(qpid, server.url) as jms:
+        jms.do("connect", "one", "shop")
+        assert jms("connect", "two", "shop").startswith("! InvalidClientIDException")
+        assert jms("connect", "two", "shop").startswith("! InvalidClientIDException")
+        jms.do("session", "s", "one", "auto")
+        jms.do("connect", "two", "other")
+        jms.do("close", "one")
+        jms.do("connect", "one", "shop")
+
+
+def test_the_id_of_a_client_that_was_lost_is_free(qpid: QpidJms) -> None:
+    with RunningServer() as server:
+        with JmsShell(qpid, server.url) as jms:
+            jms.do("connect", "one", "shop")
+        with JmsShell(qpid, server.url) as jms:
+            jms.do("connect", "one", "shop")
+
+
+def test_processes_of_one_bridge_share_what_is_in_use(qpid: QpidJms, kafka_servers: str) -> None:
+    group = unique("clients")
+    with (
+        bridge_part(kafka_servers, group) as one,
+        bridge_part(kafka_servers, group) as other,
+        JmsShell(qpid, one) as here,
+        JmsShell(qpid, other) as there,
+    ):
+        here.do("connect", "c", "shop")
+        assert there("connect", "c", "shop").startswith("! InvalidClientIDException")
+        here.do("close", "c")
+        there.do("connect", "c", "shop")
+        assert here("connect", "c", "shop").startswith("! InvalidClientIDException")
+
+
+@contextmanager
+def bridge_part(servers: str, group: str) -> Iterator[str]:
+    """The URL of a server that shares client ids with others."""
+    client = ResilientClient(Kafka(servers))
+    locks = NameLocks(client, group)
+    with receiving_server(servers, "jms", client_ids=locks) as server:
+        yield server.url
+        server.run(locks.close())
+        server.run(client.close())

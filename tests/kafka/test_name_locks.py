@@ -1,0 +1,56 @@
+"""Names that one process of many holds, by a real Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.support.asynchronous import eventually
+from tests.support.names import unique
+
+from isthmus.kafka.client import ResilientClient
+from isthmus.kafka.name_locks import NameLocks
+from isthmus.kafka.options import Kafka
+
+
+def ignore() -> None: ...
+
+
+def test_a_name_is_held_once_and_is_free_when_it_is_given_up(kafka_servers: str) -> None:
+    async def scenario() -> None:
+        client, group = ResilientClient(Kafka(kafka_servers)), unique("names")
+        one, other = NameLocks(client, group), NameLocks(client, group)
+        try:
+            assert await one.take("shop", ignore)
+            assert not await one.take("shop", ignore)
+            assert not await other.take("shop", ignore)
+            assert await other.take("a name with ü and spaces", ignore)
+            await one.give_up("shop")
+            assert await other.take("shop", ignore)
+            await other.close()
+            assert await one.take("shop", ignore)
+        finally:
+            await one.close()
+            await other.close()
+            await client.close()
+
+    asyncio.run(scenario())
+
+
+def test_whoever_loses_a_name_is_told(kafka_servers: str) -> None:
+    async def scenario() -> None:
+        client, group = ResilientClient(Kafka(kafka_servers)), unique("names")
+        one, other = NameLocks(client, group, interval_s=0.05), NameLocks(client, group)
+        lost: list[str] = []
+        try:
+            assert await one.take("shop", lambda: lost.append("shop"))
+            member = one._held["shop"]
+            assert not await other.take("shop", ignore)
+            await one._send(member, -1)  # as if Kafka had forgotten it
+            assert await other.take("shop", ignore)
+            await eventually(lambda: lost == ["shop"])
+        finally:
+            await one.close()
+            await other.close()
+            await client.close()
+
+    asyncio.run(scenario())
