@@ -94,15 +94,26 @@ _SETTINGS = {
 
 
 class EmbeddedKafka:
-    """One broker in one data folder. `overrides` are Kafka's own settings, `listeners` excepted."""
+    """One broker in one data folder. `overrides` are Kafka's own settings, `listeners` excepted.
 
-    def __init__(self, data_dir: Path, *, overrides: Mapping[str, str] = MappingProxyType({})) -> None:
+    With `joins` it is a further broker of that one's cluster, and needs a `node.id` of its own.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        overrides: Mapping[str, str] = MappingProxyType({}),
+        joins: EmbeddedKafka | None = None,
+    ) -> None:
         self._folder = data_dir.absolute()
         self._overrides = overrides
+        self._joins = joins
         self._claim: Claim | None = None
         self._archive: ClassArchive | None = None
         self._server: Guarded | None = None
         self._address: str | None = None
+        self._controller = ""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -110,6 +121,12 @@ class EmbeddedKafka:
         if self._address is None:
             raise RuntimeError("the embedded Kafka has not been started")
         return self._address
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster that its data belong to. Known once it has been started."""
+        text = (self._folder / "topics" / "meta.properties").read_text()
+        return javaproperties.loads(text)["cluster.id"]
 
     @property
     def alive(self) -> bool:
@@ -171,20 +188,28 @@ class EmbeddedKafka:
         file = self._folder / "server.properties"
         last = re.findall(rf"//{_HOST}\\?:(\d+)", file.read_text()) if file.exists() else []
         broker, controller = _free_ports(*map(int, last[:2]))
-        settings = {
+        listener = f"PLAINTEXT://{_HOST}:{broker}"
+        if self._joins is None:
             # First, because the next start looks for the ports here.
-            "listeners": f"PLAINTEXT://{_HOST}:{broker},CONTROLLER://{_HOST}:{controller}",
-            "controller.quorum.bootstrap.servers": f"{_HOST}:{controller}",
+            settings = {"listeners": f"{listener},CONTROLLER://{_HOST}:{controller}"}
+            self._controller = f"{_HOST}:{controller}"
+        else:
+            settings = {"listeners": listener}
+            self._controller = self._joins._controller
+        settings |= {
+            "controller.quorum.bootstrap.servers": self._controller,
             **_SETTINGS,
+            **({"process.roles": "broker"} if self._joins else {}),
             **self._overrides,
         }
         file.write_text(javaproperties.dumps(settings, timestamp=False))
         return f"{_HOST}:{broker}"
 
     def _format(self, java: list[str]) -> None:
-        tool = ["kafka.tools.StorageTool", "format", "--standalone", "--config", "server.properties"]
+        kind = "--no-initial-controllers" if self._joins else "--standalone"
+        tool = ["kafka.tools.StorageTool", "format", kind, "--config", "server.properties"]
         run = subprocess.run(
-            [*java, *tool, f"--cluster-id={_cluster_id()}"],
+            [*java, *tool, f"--cluster-id={self._joins.cluster_id if self._joins else _cluster_id()}"],
             cwd=self._folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
