@@ -15,7 +15,7 @@ same way; what of it had been written is not written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -55,6 +55,14 @@ SESSION_CONFIG = {
 }
 
 
+OnDue = Callable[[int], None]
+"""Is told when a delayed message is due next, in milliseconds of Unix time: a batch is wanted then."""
+
+
+def ignore(due_ms: int) -> None:
+    """Leave it to the clock's usual ticks."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerPlan:
     """Everything that the ledger's query depends on."""
@@ -89,14 +97,22 @@ def ledger_session(spark: SparkSession, plan: LedgerPlan) -> SparkSession:
     return session
 
 
-def start_ledger(spark: SparkSession, kafka: Kafka, plan: LedgerPlan, checkpoint: str) -> StreamingQuery:
+def start_ledger(
+    spark: SparkSession, kafka: Kafka, plan: LedgerPlan, checkpoint: str, on_due: OnDue = ignore
+) -> StreamingQuery:
     """Start the ledger, from where the checkpoint says."""
-    writer = ledger_writer(spark, kafka, plan, checkpoint)
+    writer = ledger_writer(spark, kafka, plan, checkpoint, on_due=on_due)
     return writer.trigger(processingTime=f"{plan.interval_ms} milliseconds").start()
 
 
 def ledger_writer(
-    spark: SparkSession, kafka: Kafka, plan: LedgerPlan, checkpoint: str, *, time_mode: str = "ProcessingTime"
+    spark: SparkSession,
+    kafka: Kafka,
+    plan: LedgerPlan,
+    checkpoint: str,
+    *,
+    time_mode: str = "ProcessingTime",
+    on_due: OnDue = ignore,
 ) -> DataStreamWriter:
     """The ledger's query, ready for a trigger. With the ``time_mode`` None it knows no time, but can end."""
     prepare_markers(kafka, plan.markers_topic, plan.places.session_partitions)
@@ -120,8 +136,10 @@ def ledger_writer(
             batch,
         )
         with _processes_of_their_own(session):
-            written = chunks.mapInArrow(writer, "committed long, removed long")
-        written.collect()
+            written = chunks.mapInArrow(writer, "committed long, removed long, due_ms long")
+        due = [row["due_ms"] for row in written.collect() if row["due_ms"] is not None]
+        if due:
+            on_due(min(due))
 
     return (
         decide(rows, plan, time_mode)
@@ -198,16 +216,18 @@ def concerning(rows: DataFrame) -> DataFrame:
     expires_ms = F.when(
         (F.col("op") == Op.ADD.value) & (expiration > 0), text_at(expiration).try_cast("long")
     )
+    delivery_time = F.array_position(F.col("headers")["key"], layout.DELIVERY_TIME)
+    due_ms = F.when(F.col("op") == Op.DELAY.value, text_at(delivery_time).try_cast("long"))
     needed = F.coalesce(
         in_place
         & (
-            F.col("op").isin(Op.ANNOTATE.value, Op.DELETE.value)
+            F.col("op").isin(Op.ANNOTATE.value, Op.DELETE.value, Op.DELAY.value)
             | (F.col("op").isin([each.value for each in RECORDS | OUTCOMES]) & in_transaction & (place >= 0))
             | (expires_ms > 0)
         ),
         F.lit(False),
     )
-    held = F.col("op").isin([each.value for each in PLAIN_FORM])
+    held = F.col("op").isin([Op.DELAY.value, *(each.value for each in PLAIN_FORM)])
     return (
         rows.withColumn("op", text(layout.OP))
         .withColumn("needed", needed)
@@ -220,8 +240,9 @@ def concerning(rows: DataFrame) -> DataFrame:
             F.coalesce("key", F.lit(b"")).alias("key"),
             F.coalesce(text(layout.SESSION), F.lit("")).alias("session"),
             F.coalesce(text(layout.TRANSACTION), F.lit("")).alias("transaction"),
-            F.coalesce(F.when(held | in_transaction, place), F.lit(0)).alias("place"),
+            F.coalesce(F.when(in_transaction, place), F.lit(0)).alias("place"),
             F.coalesce(expires_ms, F.lit(0)).alias("expires_ms"),
+            F.coalesce(due_ms, F.lit(0)).alias("due_ms"),
             F.when(held, F.col("value")).alias("value"),
             F.when(held, F.col("headers")).alias("headers"),
         )

@@ -77,9 +77,8 @@ class Pipeline:
 
     def _start_ledger(self) -> StreamingQuery:
         plan = prepare_ledger(self._settings, self._kafka)
-        query = start_ledger(self._session, self._kafka, plan, self._checkpoint(LEDGER))
-        self._clock = Clock(self._kafka, plan.clock_topic, plan.timeout_ms)
-        return query
+        clock = self._clock = Clock(self._kafka, plan.clock_topic, plan.timeout_ms)
+        return start_ledger(self._session, self._kafka, plan, self._checkpoint(LEDGER), on_due=clock.wake_at)
 
     @property
     def _session(self) -> SparkSession:

@@ -33,7 +33,7 @@ from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 
 log = logging.getLogger(__name__)
 
-CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", SOLE_CONNECTION)
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", "DELAYED_DELIVERY", SOLE_CONNECTION)
 OVERHEAD_BYTES: Final = 4096
 """What a message in flight takes in memory beside its bytes, roughly."""
 
