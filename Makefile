@@ -72,12 +72,11 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-bench: setup $(VENV)/.peers ## one benchmark (NAME=router|latency|converters|codec|bridge_message|nats|request_reply|ledger|once|commit|front_door|queue|soak)
+bench: setup $(VENV)/.peers ## one benchmark (NAME=router|latency|converters|codec|bridge_message|nats|request_reply|ledger|once|idle|commit|front_door|queue|soak)
 	$(BIN)/python -m benches.$(NAME)
 
-fuzz: $(VENV)/.installed ## hundreds of thousands of malformed messages for the codecs
-	$(BIN)/python -m tests.fuzz.amqp --count 200000
-	$(BIN)/python -m tests.fuzz.bridge_message --count 200000
+fuzz: $(VENV)/.installed ## 200,000 malformed inputs for every way in
+	$(BIN)/python -m tests.fuzz --count 200000
 
 docs: setup ## check that the documentation says what the code does
 	$(BIN)/pytest tests/docs

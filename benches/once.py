@@ -56,6 +56,7 @@ kafka.bootstrap.servers={servers}
 state.dir={folder}/state
 journal.partitions=3
 monitor.port=0
+amqp.enabled=false
 pipeline.real-time.batch={batch:g}s
 routing.on-error=dead-letter
 routing.dead-letter.topic=once-dead

@@ -28,7 +28,6 @@ from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
 from isthmus.journal.writer import JournalWriter
 from isthmus.kafka.blocking import read_topic
-from isthmus.kafka.options import Kafka
 from isthmus.message import Body, BodyKind, Header, Message
 from isthmus.pipeline.run import Pipeline
 
@@ -88,7 +87,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="isthmus-demo-") as folder:
         server = EmbeddedNats(Path(folder) / "nats")
         with console.status("starting the embedded Kafka and NATS"):
-            broker = EmbeddedKafka(Path(folder) / "kafka")
+            broker = EmbeddedKafka(Path(folder) / "kafka", secured=True)
             broker.start()
             server.start()
         file = Path(folder) / "demo.properties"
@@ -98,7 +97,7 @@ def main() -> int:
         )
         settings = load(file, {"ISTHMUS_STATE_DIR": folder, "ISTHMUS_PIPELINE_REAL_TIME_BATCH": BATCH_S})
         try:
-            kafka = Kafka(broker.bootstrap_servers)
+            kafka = broker.cluster
             with console.status("starting Spark"):
                 pipeline = Pipeline(settings, kafka)
                 pipeline.start()

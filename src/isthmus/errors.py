@@ -7,6 +7,7 @@
     │   ├── PredicateError      a route's predicate that does not parse; knows the column
     │   └── ConfSyntaxError     a file of NATS-MQ's that does not parse; knows line and column
     ├── HardFailure             the bridge cannot go on; it stops with exit code 3 and says what to do
+    │   ├── AlreadyRunning      another process runs this bridge; knows which
     │   └── Outage              a system that it needs is unavailable: at work it waits for that
     ├── SoftFailure             one message cannot be handled; `routing.on-error` decides what follows
     │   ├── KeyFailure          no usable Kafka key in the message
@@ -82,6 +83,17 @@ class HardFailure(IsthmusError):
         super().__init__(message)
         self.remedy = remedy
         self.in_doubt = in_doubt
+
+
+class AlreadyRunning(HardFailure):
+    """Another process runs this bridge: its ``holder``, and the ``setting`` that both have in common."""
+
+    def __init__(self, message: str, *, holder: str, setting: str) -> None:
+        super().__init__(
+            f"{message}: {holder}", remedy=f"stop that one, or give this bridge a {setting} of its own"
+        )
+        self.holder = holder
+        self.setting = setting
 
 
 class Outage(HardFailure):

@@ -22,6 +22,7 @@ EXTRAS: Final = {
     "pyarrow": "bridge",
     "pyspark": "bridge",
     "scramp": "amqp",
+    "wsproto": "amqp",
 }
 """By the name that a library is imported by."""
 

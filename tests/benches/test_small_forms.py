@@ -28,6 +28,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "commit": ("p50_ms", "p99_ms", "max_ms"),
     "once": ("recovery_p50_s", "sent", "journaled"),
     "request_reply": ("p50_ms", "p99_ms", "max_ms", "requests"),
+    "idle": ("idle_cpu_percent", "kafka_percent", "spark_percent", "python_percent"),
 }
 """Of those that need servers: they run in a row, with one Kafka and one JVM for Spark."""
 NONE = {"lost": 0, "duplicates": 0, "inversions": 0, "reordered": 0, "failed": 0}

@@ -16,6 +16,7 @@ from tests.support.kafka.topics import produce, publish
 from isthmus.embedded.kafka import find_running
 from isthmus.journal.layout import Record
 from isthmus.kafka.blocking import QUIET
+from isthmus.kafka.options import Kafka
 
 CONFIGURATION = """
 bridge.id=asked
@@ -50,17 +51,17 @@ def url(bridge: Running) -> str:
 
 
 @pytest.fixture(scope="module")
-def servers(bridge: Running) -> str:
+def kafka(bridge: Running) -> Kafka:
     found = find_running(bridge.folder / ".isthmus" / "kafka")
     assert found is not None
     return found
 
 
 @contextmanager
-def kafka_application(servers: str, topic: str, answer: Callable[[Message], None]) -> Iterator[None]:
+def kafka_application(kafka: Kafka, topic: str, answer: Callable[[Message], None]) -> Iterator[None]:
     """Handles every record of a topic."""
     consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": f"app-{topic}", "auto.offset.reset": "earliest"},
+        {**kafka.python_options(), "group.id": f"app-{topic}", "auto.offset.reset": "earliest"},
         logger=QUIET,
     )
     ended = Event()
@@ -86,13 +87,13 @@ def headers_of(message: Message) -> dict[str, bytes]:
     return {name: value or b"" for name, value in message.headers() or []}
 
 
-def test_a_kafka_application_answers_a_jms_request(qpid: QpidJms, url: str, servers: str) -> None:
+def test_a_kafka_application_answers_a_jms_request(qpid: QpidJms, url: str, kafka: Kafka) -> None:
     def answer(message: Message) -> None:
         asked = headers_of(message)
         headers = {"jms.Destination": asked["jms.ReplyTo"], "jms.CorrelationId": asked["jms.CorrelationId"]}
-        produce(servers, "answers", Record(None, b"to " + (message.value() or b""), list(headers.items())))
+        produce(kafka, "answers", Record(None, b"to " + (message.value() or b""), list(headers.items())))
 
-    with kafka_application(servers, "questions", answer):
+    with kafka_application(kafka, "questions", answer):
         assert qpid.run(url, "request", "questions", 3, program="Requests") == [
             "c-0 to request 0", "c-1 to request 1", "c-2 to request 2", "done",
         ]  # fmt: skip
@@ -107,7 +108,7 @@ def test_a_jms_application_answers_a_jms_request_with_any_kind_of_message(qpid: 
         assert answering.stdout.read().split() == ["ready", "done"]
 
 
-def test_a_jms_application_answers_a_kafka_request(qpid: QpidJms, url: str, servers: str) -> None:
+def test_a_jms_application_answers_a_kafka_request(qpid: QpidJms, url: str, kafka: Kafka) -> None:
     got: list[tuple[bytes, bytes | None]] = []
     arrived = Event()
 
@@ -117,10 +118,10 @@ def test_a_jms_application_answers_a_kafka_request(qpid: QpidJms, url: str, serv
 
     headers = {"jms.ReplyTo": "results", "jms.CorrelationId": "k-1", "plain": "yes"}
     with (
-        kafka_application(servers, "results", take),
+        kafka_application(kafka, "results", take),
         qpid.start(url, "answer", "work", 1, program="Requests") as answering,
     ):
-        publish(servers, "work", [b"question"], headers=headers)
+        publish(kafka, "work", [b"question"], headers=headers)
         assert arrived.wait(60)
         assert answering.wait(30) == 0
         assert answering.stdout is not None

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import signal
+import stat
 import urllib.request
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from tests.support.polling import eventually
 from isthmus.embedded.kafka import find_running
 from isthmus.journal.layout import Record
 from isthmus.kafka.blocking import create_topics
-from isthmus.kafka.options import Kafka
 
 
 def _monitor(bridge: Running) -> str:
@@ -54,6 +54,28 @@ def test_a_message_that_is_sent_arrives_with_key_headers_and_types(bridge: Runni
     assert (headers["jms.amount"], headers["jms.CorrelationId"]) == ("42", "c-7")
     assert "amount=int;" in headers["jms.types"]
     assert headers["jmsbridge.origin"] == "quickstart"
+
+
+def test_a_second_bridge_in_the_same_folder_is_refused(bridge: Running) -> None:
+    for command in ("run", "pipeline"):
+        second = isthmus(command, QUICKSTART, folder=bridge.folder)
+        assert second.returncode == 3
+        assert f"already runs in state.dir .isthmus: process {bridge.process.pid} on" in second.stderr
+        assert "give this bridge a state.dir of its own" in second.stderr
+
+
+def test_a_second_bridge_of_the_same_id_on_the_same_kafka_is_refused(bridge: Running, tmp_path: Path) -> None:
+    file = tmp_path / "second.properties"
+    servers = find_running(bridge.folder / ".isthmus" / "kafka")
+    file.write_text(f"bridge.id=quickstart\nkafka.bootstrap.servers={servers}\n")
+    second = isthmus("pipeline", file, folder=tmp_path)
+    assert second.returncode == 3
+    assert (
+        f"another bridge with bridge.id=quickstart runs on this Kafka: process {bridge.process.pid} on"
+        in (second.stderr)
+    )
+    assert "give this bridge a bridge.id of its own" in second.stderr
+    assert bridge.process.poll() is None, bridge.printed()
 
 
 def test_receive_shows_records_readably(bridge: Running) -> None:
@@ -121,9 +143,9 @@ def test_what_is_live_in_the_journal_can_be_told_from_what_is_deleted(bridge: Ru
     ]
     assert sorted(live()) == ["deleted", "kept"]
     topic, partition, _ = sent[1].stdout.strip().split(":")
-    servers = find_running(bridge.folder / ".isthmus" / "kafka")
-    assert servers
-    produce(servers, topic, Record(b"ID:deleted", None, []), partition=int(partition))
+    kafka = find_running(bridge.folder / ".isthmus" / "kafka")
+    assert kafka
+    produce(kafka, topic, Record(b"ID:deleted", None, []), partition=int(partition))
     assert live() == ["kept"]
     refused = isthmus("journal", "--live", "--follow", QUICKSTART, folder=bridge.folder)
     assert (refused.returncode, "--live" in refused.stderr) == (2, True)
@@ -149,10 +171,12 @@ def test_the_monitor_tells_metrics_and_health(bridge: Running) -> None:
     assert "eu-orders" in _get(monitor)
 
 
-def test_a_second_bridge_in_the_same_folder_is_refused(bridge: Running) -> None:
-    done = isthmus("run", QUICKSTART, folder=bridge.folder)
-    assert done.returncode == 3
-    assert "what to do:" in done.stderr
+def test_all_that_a_bridge_writes_is_its_owners(bridge: Running) -> None:
+    state = bridge.folder / ".isthmus"
+    eventually((state / "checkpoints").exists, timeout_s=60)
+    found = [state, *state.rglob("*")]
+    assert {"checkpoints", "kafka", "logs"} <= {each.name for each in found}
+    assert [each for each in found if each.exists() and stat.S_IMODE(each.stat().st_mode) & 0o077] == []
 
 
 def test_without_a_bridge_the_error_says_what_to_do(tmp_path: Path) -> None:
@@ -171,7 +195,7 @@ def test_wrong_usage_is_exit_code_2(tmp_path: Path) -> None:
 def test_a_bridge_finds_topics_that_come_later_and_goes_on_after_a_stop(tmp_path: Path) -> None:
     config = tmp_path / "b.properties"
     config.write_text(
-        "bridge.id=again\nmessage.convert=default\nrouting.on-error=skip\n"
+        "bridge.id=again\namqp.enabled=false\nmessage.convert=default\nrouting.on-error=skip\n"
         "routes.r.predicate=msg.address==a\nroutes.r.dest.topic=out\n"
         "routes.s.predicate=msg.address==b\nroutes.s.dest.topic=out\nroutes.s.conv.key=msg.header.k\n"
         "routes.s.on-error=stop\n"
@@ -184,9 +208,9 @@ def test_a_bridge_finds_topics_that_come_later_and_goes_on_after_a_stop(tmp_path
     first = Running(tmp_path, config)
     try:
         first.wait_until_ready()
-        servers = find_running(tmp_path / ".isthmus" / "kafka")
-        assert servers
-        create_topics(Kafka(servers), ["late.topic"], 1)
+        kafka = find_running(tmp_path / ".isthmus" / "kafka")
+        assert kafka
+        create_topics(kafka, ["late.topic"], 1)
         for address, body in [("never", "lost"), ("late/topic", "one"), ("late/topic", "two")]:
             send(address, body)
         eventually(lambda: set(first.bodies("late.topic")) == {b"one", b"two"}, timeout_s=90)

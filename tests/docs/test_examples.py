@@ -45,15 +45,21 @@ def _commands(text: str) -> list[tuple[str, list[str]]]:
 
 
 def test_every_option_that_a_page_or_a_docstring_names_exists() -> None:
-    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     missing = [
         f"{page.relative_to(ROOT)}: isthmus {command} {option}"
         for page in [*PAGES, *(ROOT / "src").rglob("*.py")]
         for command, options in _commands(page.read_text(encoding="utf-8"))
         for option in options
-        if command not in known or not any(option in each.opts for each in known[command].params)
+        if option not in _options(command)
     ]
     assert missing == []
+
+
+def _options(command: str) -> set[str]:
+    """The options of a command, or of all commands under one name."""
+    found = typer.main.get_command(app).commands.get(command)  # type: ignore[attr-defined]
+    commands = [found, *getattr(found, "commands", {}).values()]
+    return {option for each in commands if each is not None for p in each.params for option in p.opts}
 
 
 def test_the_quickstart_passes_its_own_check() -> None:

@@ -64,7 +64,7 @@ def test_a_claim_makes_the_folder(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_to_is_a_hard_failure(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(HardFailure, match=f"server cannot use {tmp_path}/file/folder"):
+    with pytest.raises(HardFailure, match=f"{tmp_path}/file/folder cannot be used"):
         Claim(tmp_path / "file" / "folder", what="server")
 
 

@@ -16,6 +16,7 @@ from tests.support.processes import children_of, is_running, owner
 
 from isthmus.embedded.kafka import MAX_MESSAGE_BYTES, EmbeddedKafka, find_running
 from isthmus.errors import HardFailure
+from isthmus.kafka.options import Kafka
 
 OWNER = """
 import sys, time
@@ -100,7 +101,8 @@ def test_the_log_is_in_the_data_folder(kafka: EmbeddedKafka, data_dir: Path) -> 
 
 def test_another_process_finds_the_broker(kafka: EmbeddedKafka, data_dir: Path) -> None:
     code = (
-        "import sys, pathlib, isthmus.embedded.kafka as k; print(k.find_running(pathlib.Path(sys.argv[1])))"
+        "import sys, pathlib, isthmus.embedded.kafka as k\n"
+        "print(k.find_running(pathlib.Path(sys.argv[1])).servers)"
     )
     run = subprocess.run([sys.executable, "-c", code, data_dir], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == kafka.bootstrap_servers
@@ -139,12 +141,12 @@ def test_a_port_that_somebody_else_took_is_replaced(tmp_path: Path) -> None:
         )
         with EmbeddedKafka(tmp_path) as kafka:
             assert kafka.bootstrap_servers != taken
-            assert find_running(tmp_path) == kafka.bootstrap_servers
+            assert find_running(tmp_path) == kafka.cluster
 
 
 def test_a_killed_owner_takes_guard_and_broker_along(tmp_path: Path) -> None:
     with owner(OWNER, tmp_path) as (process, address):
-        assert find_running(tmp_path) == address
+        assert find_running(tmp_path) == Kafka(address)
         guard = guard_of(tmp_path, process.pid)
         [broker] = children_of(guard)
         process.kill()

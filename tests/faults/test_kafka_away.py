@@ -21,6 +21,7 @@ kafka.bootstrap.servers={servers}
 state.dir={folder}/state
 journal.partitions=2
 monitor.port=0
+amqp.enabled=false
 routes.r.predicate=msg.address==a
 routes.r.dest.topic=away-out
 """

@@ -36,6 +36,7 @@ kafka.bootstrap.servers={servers}
 state.dir={folder}/state
 journal.partitions=3
 monitor.port=0
+amqp.enabled=false
 pipeline.mode={mode}
 pipeline.real-time.batch=5s
 routing.on-error=dead-letter

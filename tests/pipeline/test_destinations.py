@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
+from tests.support.kafka.topics import delete_topic
 from tests.support.pipeline.bridge import TestBridge, text_message
 from tests.support.polling import eventually
 
@@ -138,8 +138,7 @@ def test_a_topic_that_was_deleted_is_a_soft_failure_after_one_restart(
     with running(spark, bridge, settings, **{"max.block.ms": "2000"}) as router:
         bridge.write([sent(bridge, "foo", "1")], settings)
         until_published(router, bridge, "foo", ["1"])
-        admin = AdminClient({"bootstrap.servers": bridge.kafka.servers})
-        admin.delete_topics([bridge.name("gone")])[bridge.name("gone")].result()
+        delete_topic(bridge.kafka.servers, bridge.name("gone"))
         bridge.write(
             [sent(bridge, "gone", "2", session="a"), sent(bridge, "foo", "3", session="b")], settings
         )

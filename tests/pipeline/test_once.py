@@ -170,7 +170,7 @@ def test_only_what_this_bridge_has_published_after_the_checkpoint_is_found(
     produce(bridge.kafka.servers, bridge.name("out"), *written)
     found = router.find()
     assert found is not None
-    assert found == Published([bridge.name("out")], [str(behind[0])])
+    assert found == Published([bridge.name("out")], [str(behind[0])], [""])
 
 
 def test_a_record_is_left_out_of_the_topic_that_has_it_alone(spark: SparkSession) -> None:
@@ -185,7 +185,8 @@ def test_a_record_is_left_out_of_the_topic_that_has_it_alone(spark: SparkSession
         for topic in "ab"
     ]
     records = spark.createDataFrame(rows, schema).coalesce(1)
-    left = leave_out(records, Published(["a", "b", "a"], ["j:0:1", "j:0:2", "j:0:3"]))
+    known = Published(["a", "b", "a", "b"], ["j:0:1", "j:0:2", "j:0:3", "j:0:3"], ["", "", "", "a route"])
+    left = leave_out(records, known)
     assert left.columns == ["topic", "value", "headers"]
     assert [row.value for row in left.collect()] == ["a0", "b0", "b1", "a2", "b3"]
     plan = left._jdf.queryExecution().executedPlan().toString()

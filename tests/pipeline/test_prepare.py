@@ -30,6 +30,7 @@ SETTINGS = Settings(
     ),
 )
 USABLE = TopicFacts(exists=True, writable=True, readable=True, max_message_bytes=None, partitions=3)
+EVENTS = "isthmus.b.events"
 FACTS = dict.fromkeys(["t1", "t2", "dead", "events", "j"], USABLE)
 
 
@@ -134,7 +135,7 @@ def test_non_durable_messages_can_be_left_out(created: Created) -> None:
 
 def test_only_the_journal_is_made_in_somebody_elses_kafka(created: Created) -> None:
     prepare(SETTINGS, Kafka("h:1"))
-    assert set(created) == {"j"}
+    assert set(created) == {"j", EVENTS}
     partitions, config = created["j"]
     assert partitions == 8 + 1
     assert config["cleanup.policy"] == "compact,delete"
@@ -148,7 +149,7 @@ def test_a_journal_that_is_there_is_left_as_it_is(created: Created, monkeypatch:
 
 def test_every_topic_is_made_in_the_embedded_kafka(created: Created) -> None:
     prepare(SETTINGS.model_copy(update={"kafka": KafkaSettings()}), Kafka("h:1"))
-    assert set(created) == set(FACTS)
+    assert set(created) == {*FACTS, EVENTS}
     assert created["j"][0] == 8 + 1
     assert created["t1"][0] == EMBEDDED_PARTITIONS
 
@@ -165,7 +166,7 @@ def test_outboxes_are_made_like_the_journal(created: Created, monkeypatch: pytes
         lambda _, names: {name: facts[name] for name in names if name in there | set(created)},
     )
     plan, _ = prepare(settings, Kafka("h:1"))
-    assert set(created) == {"j", outbox}
+    assert set(created) == {"j", EVENTS, outbox}
     assert created[outbox][0] == 8
     assert "cleanup.policy" not in created[outbox][1]
     assert plan.routes[-1] == route

@@ -1,4 +1,4 @@
-"""Generated messages and generated damage. ``python -m tests.fuzz.bridge_message`` does more of it."""
+"""Generated messages and generated damage. ``python -m tests.fuzz`` does more of it."""
 
 import random
 

@@ -189,6 +189,15 @@ def test_a_name_of_the_bridge_s_own_is_left_to_the_long_way(name: str) -> None:
         long_way(message.encode(), "target")
 
 
+def test_what_a_message_may_not_say_is_left_to_the_long_way_which_refuses_it() -> None:
+    forged = msgspec.structs.replace(TEXT, application_properties={"ReplyTo\0": "forged"}).encode()
+    not_utf_8 = TEXT.encode()[:-1] + b"\xff"
+    for data in (forged, not_utf_8):
+        assert FastPath("target", SESSION).read(data) is None
+        with pytest.raises(DecodeError):
+            long_way(data, "target")
+
+
 def test_a_beginning_that_changes_with_every_message_is_not_kept_for_ever() -> None:
     way = FastPath("target", SESSION)
     for number in range(10_000):

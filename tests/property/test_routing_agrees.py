@@ -28,6 +28,7 @@ from isthmus.routing.decide import Decision, decide
 from isthmus.routing.plan import Outcome, RoutingPlan
 from isthmus.routing.predicate import Predicate, matches
 from isthmus.routing.route import OnError, Route, destinations_route, direct_route
+from isthmus.telemetry.events import SAMPLE
 
 JOURNAL = "journal"
 MESSAGES_A_JOB = 25
@@ -83,7 +84,7 @@ plans = st.builds(
                     routes
                 )
             ),
-            *([direct_route(direct)] if direct else [destinations_route("jms")] if keep else []),
+            *([direct_route(direct)] if direct else [destinations_route()] if keep else []),
         ),
         keep_destinations=keep,
         missing_topics=frozenset({"gone"}),
@@ -133,7 +134,7 @@ def test_the_router_decides_as_the_reference_does(
         rows[row["offset"]].append(row)
     for offset, (topic, record) in enumerate(placed):
         decisions = decide(plan, topic, 0, offset, record, now_ms=round(time.time() * 1000))
-        if decisions[0].outcome is Outcome.IGNORED:
+        if decisions[0].outcome is Outcome.IGNORED and offset % SAMPLE:
             assert offset not in rows
             continue
         for row, expected in zip(rows[offset], decisions, strict=True):

@@ -17,7 +17,6 @@ from tests.support.polling import PATIENCE_S, eventually
 
 from isthmus.embedded.kafka import find_running
 from isthmus.kafka.blocking import read_topic
-from isthmus.kafka.options import Kafka
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "examples" / "quickstart.properties"
@@ -89,9 +88,9 @@ class Running:
 
     def bodies(self, topic: str) -> list[bytes | str | None]:
         """What is in a topic of the embedded Kafka by now, without the process that a command takes."""
-        servers = find_running(self.folder / ".isthmus" / "kafka")
-        assert servers
-        return [record.value() for record in read_topic(Kafka(servers), topic)]
+        kafka = find_running(self.folder / ".isthmus" / "kafka")
+        assert kafka
+        return [record.value() for record in read_topic(kafka, topic)]
 
     def jvm(self) -> int | None:
         """The process of Spark's driver, once it runs."""

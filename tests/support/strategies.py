@@ -198,7 +198,20 @@ numbers = st.integers(-20, 2000).map(str) | st.sampled_from(["1.5", "1e3", "-0.0
 number_literals = numbers.map(lambda text: p.Literal(text, float(text)))
 literals = number_literals | (st.sampled_from(ADDRESSES) | texts).map(p.Literal)
 patterns = st.sampled_from(
-    ["^EU$", "E", r"\d+", "^$", "[a-z]+/", "(?i)eu", "x.y", r"^\w*$", "ö", "U|1", r"\s", "^-?[0-9.]+$"]
+    [
+        *("^EU$", "E", r"\d+", "^$", "[a-z]+/", "(?i)eu", "x.y", r"^\w*$", "ö", "U|1", r"\s", "^-?[0-9.]+$"),
+        *(
+            "(?i)[D-F]",
+            "(?i)[^u]",
+            "(?i:É|K)",
+            "[^\\S]",
+            r"\b1",
+            "E??U{1,2}",
+            "^(E|U)*$",
+            "x\n",
+            "^[^a-zA-Z]+$",
+        ),
+    ]
 )
 
 comparisons = st.one_of(

@@ -34,8 +34,9 @@ Begin with [bold]isthmus run[/], which needs nothing but Java 17, and in another
 
 Exit codes: 0 done, 1 an unusable configuration, 2 wrong usage, 3 a failure that stops the bridge.""",
 )
-for command in (run, pipeline, edge, check, doctor, send, receive, journal, convert):
+for command in (run, pipeline, edge, check, doctor, send, receive, convert):
     app.command()(command)
+app.add_typer(journal)
 app.add_typer(importing)
 app.add_typer(users)
 

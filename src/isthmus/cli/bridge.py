@@ -46,10 +46,10 @@ def connect(settings: Settings) -> Kafka:
 
     if not settings.kafka.embedded:
         return Kafka(settings.kafka.bootstrap_servers, settings.kafka.client)
-    servers = find_running(kafka_folder(settings))
-    if servers is None:
+    kafka = find_running(kafka_folder(settings))
+    if kafka is None:
         raise HardFailure(
             f"no embedded Kafka is running in {kafka_folder(settings)}",
             remedy="start the bridge with `isthmus run` (same file, same folder), then try again",
         )
-    return Kafka(servers)
+    return kafka

@@ -41,10 +41,11 @@ def check(
     problems = config.check(file, os.environ, _probe(reading.settings.kafka) if online else None)
     ok = not any(each.severity is Severity.ERROR for each in problems)
     settings = config.dump(reading.settings) if show else None
+    outline = config.outline(reading.settings) if ok else {}
     if json:
-        _print_json(file, ok, problems, settings)
+        _print_json(file, ok, problems, outline, settings)
     else:
-        _print(file, problems, settings)
+        _print(file, problems, outline, settings)
     if not ok:
         raise typer.Exit(1)
 
@@ -63,20 +64,36 @@ def _probe(kafka: KafkaSettings) -> TopicProbe:
 
 
 def _print_json(
-    file: Path, ok: bool, problems: list[Problem], settings: list[tuple[str, str]] | None
+    file: Path,
+    ok: bool,
+    problems: list[Problem],
+    outline: Mapping[str, str],
+    settings: list[tuple[str, str]] | None,
 ) -> None:
-    report = {"file": str(file), "ok": ok, "problems": [dataclasses.asdict(each) for each in problems]}
+    report: dict[str, object] = {
+        "file": str(file),
+        "ok": ok,
+        "problems": [dataclasses.asdict(each) for each in problems],
+        "outline": outline,
+    }
     if settings is not None:
         report["settings"] = dict(settings)
     typer.echo(dumps(report))
 
 
-def _print(file: Path, problems: list[Problem], settings: list[tuple[str, str]] | None) -> None:
+def _print(
+    file: Path,
+    problems: list[Problem],
+    outline: Mapping[str, str],
+    settings: list[tuple[str, str]] | None,
+) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for key, value in settings or ():
         console.print(Text.assemble((printable(key), "bold"), "=", printable(value)))
     for problem in problems:
         console.print(_text(problem))
+    for name, fact in outline.items():
+        console.print(Text.assemble((f"{name}: ", "bold"), printable(fact)))
     counts = Counter(each.severity for each in problems)
     found = [f"{counts[each]} {each}{'s' * (counts[each] != 1)}" for each in Severity if counts[each]]
     verdict = ("not usable", "red") if counts[Severity.ERROR] else ("ok", "green")

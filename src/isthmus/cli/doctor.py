@@ -11,7 +11,8 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 from rich.console import Console
@@ -24,7 +25,7 @@ from isthmus.errors import IsthmusError
 if TYPE_CHECKING:
     from isthmus.kafka.options import Kafka
 
-NOT_TRIED = "no real queue manager has been tried with this version"
+NOT_TRIED = "no real queue manager has been tried with this version: try yours with --mq-contract"
 
 _STYLES = {"ok": "green", "note": "yellow", "missing": "bold red"}
 
@@ -37,9 +38,34 @@ class Finding(NamedTuple):
     said: str
 
 
-def doctor(file: ConfigFile = None) -> None:
+def doctor(
+    file: ConfigFile = None,
+    mq_contract: Annotated[
+        bool,
+        typer.Option(
+            "--mq-contract", help="Put the queue manager to the checks of everything that the bridge needs."
+        ),
+    ] = False,
+    mq_queue: Annotated[
+        str, typer.Option(help="For --mq-contract: an empty queue that nothing else uses.")
+    ] = "DEV.QUEUE.1",
+    mq_model_queue: Annotated[
+        str, typer.Option(help="For --mq-contract: a model queue.")
+    ] = "DEV.APP.MODEL.QUEUE",
+    mq_topic: Annotated[
+        str, typer.Option(help="For --mq-contract: the topic string below which messages are published.")
+    ] = "dev/isthmus",
+    report: Annotated[
+        Path | None, typer.Option(help="For --mq-contract: a file for the report, as JSON.")
+    ] = None,
+) -> None:
     """Say which versions, Java, Kafka, NATS, MQ client and AMQP brokers a bridge would run with."""
     settings = read_settings(file)
+    if mq_contract:
+        from isthmus.cli.mq_contract import mq_contract as check
+
+        check(settings, mq_queue, mq_model_queue, mq_topic, report)
+        return
     findings = [
         *_versions(),
         _java(),
@@ -88,13 +114,14 @@ def _kafka(settings: Settings) -> Finding:
     from isthmus.kafka import blocking
     from isthmus.kafka.options import Kafka
 
-    where = settings.kafka.bootstrap_servers
     if settings.kafka.embedded:
         running = find_running(kafka_folder(settings))
         if running is None:
             return Finding("kafka", "ok", "embedded: `isthmus run` starts it")
-        where = running
-    kafka = Kafka(where, settings.kafka.client)
+        kafka = running
+    else:
+        kafka = Kafka(settings.kafka.bootstrap_servers, settings.kafka.client)
+    where = kafka.servers
     if not blocking.answers(kafka):
         return Finding("kafka", "missing", f"{where} does not answer")
     lacks = asyncio.run(_lacks(kafka)) if settings.listens_to_amqp else None

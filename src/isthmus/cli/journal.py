@@ -1,15 +1,20 @@
-"""``isthmus journal``: what is in a bridge's journal, readably."""
+"""``isthmus journal``: what is in a bridge's journal, readably, and commands that write into it.
+
+``isthmus journal FILE`` is short for ``isthmus journal show FILE``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from isthmus.cli.bridge import ConfigFile, connect, read_settings
+from isthmus.cli.journal_writing import annotate, commit, delete, prepare, rollback
 from isthmus.cli.show import as_json, print_record, record_of
 from isthmus.errors import DecodeError
 from isthmus.journal import layout
@@ -21,7 +26,24 @@ if TYPE_CHECKING:
     from confluent_kafka import Message as KafkaMessage
 
 
-def journal(
+class _ShownByDefault(TyperGroup):
+    """Takes ``show`` for granted where no other command is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the command's name where it was left out."""
+        named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if named else ["show", *args])
+
+
+journal = typer.Typer(
+    name="journal",
+    cls=_ShownByDefault,
+    help="Read a bridge's journal, or write into it what the ledger is to do.",
+)
+
+
+@journal.command()
+def show(
     file: ConfigFile = None,
     where: Annotated[
         str | None, typer.Option("--where", "-w", help="Only messages for which a route's predicate holds.")
@@ -71,6 +93,10 @@ def journal(
         raise typer.Exit(0) from None
     finally:
         records.close()
+
+
+for command in (delete, annotate, prepare, commit, rollback):
+    journal.command()(command)
 
 
 def _entries(messages: Iterable[KafkaMessage]) -> Iterator[tuple[str, Record, Entry | None]]:

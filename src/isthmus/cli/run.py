@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from contextlib import ExitStack
 from threading import Event
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from isthmus import config
 from isthmus.cli.bridge import ConfigFile, connect, kafka_folder, read_settings
 from isthmus.cli.status import Show, status
 from isthmus.config import Settings
 from isthmus.errors import ConfigError, HardFailure
+from isthmus.private import UMASK, private_folder
 
 if TYPE_CHECKING:
     from isthmus.edges.service import EdgeService
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
     from isthmus.kafka.options import Kafka
     from isthmus.pipeline.run import Pipeline
 
-POLL_S = 0.25
-"""How often the parts are looked at: what delays a stop, or the news of a failure."""
+POLL_S = 0.5
+"""How often the parts are looked at, and the panel is drawn: what delays the news of a failure."""
 
 
 def run(file: ConfigFile = None) -> None:
@@ -65,7 +68,11 @@ class _Bridge:
         """Run these parts until a signal says stop. Raises `HardFailure` when one of them cannot go on."""
         stop = Event()
         _stop_on_signals(stop)
+        os.umask(UMASK)  # of all processes that it starts, too
+        private_folder(self._settings.local_state_dir)
         with ExitStack() as parts:
+            if pipeline:
+                self._hold_state(parts)
             cluster = self._start_kafka(parts) if kafka and self._settings.kafka.embedded else None
             cluster = cluster or connect(self._settings)
             if edges:
@@ -79,14 +86,18 @@ class _Bridge:
             self._console.print("stopping")
         self._console.print("stopped")
 
+    def _hold_state(self, parts: ExitStack) -> None:
+        from isthmus.pipeline.state_lock import StateLock
+
+        parts.enter_context(StateLock(self._settings.local_state_dir))
+
     def _start_kafka(self, parts: ExitStack) -> Kafka:
         from isthmus.embedded.kafka import EmbeddedKafka
-        from isthmus.kafka.options import Kafka
 
-        self._broker = EmbeddedKafka(kafka_folder(self._settings))
+        self._broker = EmbeddedKafka(kafka_folder(self._settings), secured=True)
         with self._console.status("starting the embedded Kafka"):
             parts.enter_context(self._broker)
-        return Kafka(self._broker.bootstrap_servers)
+        return self._broker.cluster
 
     def _start_pipeline(self, cluster: Kafka, parts: ExitStack) -> None:
         from isthmus.pipeline.run import Pipeline
@@ -130,7 +141,7 @@ class _Bridge:
         from isthmus.telemetry.parts import PartMetrics
 
         settings = self._settings
-        metrics = self._pipeline.metrics if self._pipeline else RouterMetrics(settings.bridge_id, [])
+        metrics = self._pipeline.metrics if self._pipeline else RouterMetrics(settings.bridge_id, {})
         reports = self._edges.reports if self._edges else list
         monitor = Monitor(
             settings.monitor.host,
@@ -138,10 +149,11 @@ class _Bridge:
             metrics,
             lambda: self._problems(cluster),
             PartMetrics(settings.bridge_id, reports),
+            token=settings.monitor.token,
         )
         parts.enter_context(monitor)
         facts = {**self._facts(cluster), "monitor": monitor.url}
-        with status(self._console, settings, cluster, metrics, facts, reports) as show:
+        with status(self._console, settings, metrics, facts, reports) as show:
             self._look_after(show, stop)
 
     def _facts(self, cluster: Kafka) -> dict[str, str]:
@@ -155,6 +167,7 @@ class _Bridge:
         }
         if self._pipeline:
             facts |= {"routes": str(len(settings.routes)), "mode": _mode(settings)}
+            facts["without a route"] = config.outline(settings)["without a route"]
         if self._edges:
             if ports := self._edges.amqp_ports:
                 facts["amqp"] = ", ".join(f"{settings.amqp.host}:{port}" for port in ports)

@@ -7,7 +7,7 @@ import sys
 import time
 import uuid
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,6 +24,11 @@ from isthmus.message import (
     canonical_header_name,
     property_header_name,
 )
+
+if TYPE_CHECKING:
+    from isthmus.config import Settings
+    from isthmus.journal.layout import AddressTopic
+    from isthmus.kafka.options import Kafka
 
 _STANDARD_TYPES = {
     "DeliveryTime": HeaderType.LONG,
@@ -65,7 +70,9 @@ def send(
     """
     if body is not None and body_file is not None:
         raise typer.BadParameter("--body and --file exclude each other")
-    headers = dict(_header(text) for text in header or ()) | dict(_property(text) for text in property or ())
+    headers = dict(header_of(text) for text in header or ()) | dict(
+        property_of(text) for text in property or ()
+    )
     if body is not None:
         content = os.fsencode(body)  # as the shell gave it, were it no text at all
     else:
@@ -82,7 +89,9 @@ def _send(
     from isthmus.journal.writer import JournalWriter
 
     settings = read_settings(file)
-    with JournalWriter(connect(settings), settings.journal) as writer:
+    kafka = connect(settings)
+    topic = _topic(settings, kafka, address)
+    with JournalWriter(kafka, settings.journal) as writer:
         places = []
         for content in bodies:
             message_id = headers.get("MessageId", Header(f"ID:{uuid.uuid4()}"))
@@ -99,13 +108,26 @@ def _send(
                 headers=standard | headers,
                 session=session,
             )
-            places.append(
-                writer.write(
-                    Entry(Op.ADD, message, conversion=conversion_headers(message, json=settings.uses_json))
-                )
-            )
+            conversion = conversion_headers(message, json=settings.uses_json)
+            places.append(writer.write(Entry(Op.ADD, message, conversion=conversion, topic=topic)))
         for place in places:
             typer.echo(place.result())
+
+
+def _topic(settings: Settings, kafka: Kafka, address: str) -> AddressTopic | None:
+    """The topic of the address, which an edge would have looked for."""
+    from isthmus.config.model.values import is_topic_name
+    from isthmus.edges.addresses import address_topic
+    from isthmus.kafka.blocking import describe
+    from isthmus.routing.route import topic_of_address
+
+    name = topic_of_address(address)
+    if not (settings.keeps_destinations or settings.message_convert) or name in settings.reserved_topics:
+        return None
+    if not is_topic_name(name):
+        return None
+    facts = describe(kafka, [name]).get(name)
+    return None if facts is None else address_topic(name, facts, keep=settings.keeps_destinations)
 
 
 def _is_text(content: bytes) -> bool:
@@ -116,7 +138,8 @@ def _is_text(content: bytes) -> bool:
     return True
 
 
-def _header(text: str) -> tuple[str, Header]:
+def header_of(text: str) -> tuple[str, Header]:
+    """The header that ``name=value`` on the command line stands for."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise typer.BadParameter(f"{text!r} is not name=value")
@@ -126,7 +149,8 @@ def _header(text: str) -> tuple[str, Header]:
     return property_header_name(name), Header(value)
 
 
-def _property(text: str) -> tuple[str, Header]:
+def property_of(text: str) -> tuple[str, Header]:
+    """The property that ``name:type=value`` on the command line stands for."""
     named, equals, value = text.partition("=")
     name, colon, type_name = named.rpartition(":")
     if not name or not equals or not colon:

@@ -16,28 +16,27 @@ from rich.text import Text
 from isthmus.config import Settings
 
 if TYPE_CHECKING:
-    from isthmus.kafka.options import Kafka
     from isthmus.telemetry.metrics import RouterMetrics
     from isthmus.telemetry.parts import Reports
 
 Show = Callable[[], None]
 """Brings what is shown up to date."""
 
-COUNT_EVERY_S = 1.0
+LINE_EVERY_S = 60.0
+"""Where lines are printed, and nothing moves, one that often is enough."""
 
 
 @contextmanager
 def status(
     console: Console,
     settings: Settings,
-    kafka: Kafka,
     metrics: RouterMetrics,
     facts: Mapping[str, str],
     reports: Reports = list,
 ) -> Iterator[Show]:
     """Shows the bridge for as long as it is entered."""
     if console.is_terminal and not console.is_dumb_terminal:  # a panel needs a cursor that moves
-        panel = _Panel(settings, kafka, metrics, facts, reports)
+        panel = _Panel(settings, metrics, facts, reports)
         with Live(console=console, auto_refresh=False, transient=True) as live:
             yield lambda: live.update(panel.render(), refresh=True)
     else:
@@ -53,67 +52,63 @@ class _Lines:
     def __init__(self, console: Console, metrics: RouterMetrics) -> None:
         self._console, self._metrics = console, metrics
         self._said = ""
+        self._due = 0.0
 
     def show(self) -> None:
-        if (summary := _summary(self._metrics)) != self._said:
+        if time.monotonic() >= self._due and (summary := _summary(self._metrics)) != self._said:
             self._console.print(f"records so far: {summary}")
             self._said = summary
+            self._due = time.monotonic() + LINE_EVERY_S
 
 
 class _Panel:
-    """What is in the topics is counted every second; what the router did is known when a batch ends."""
-
     def __init__(
         self,
         settings: Settings,
-        kafka: Kafka,
         metrics: RouterMetrics,
         facts: Mapping[str, str],
         reports: Reports,
     ) -> None:
-        self._settings, self._kafka, self._metrics, self._facts = settings, kafka, metrics, facts
+        self._settings, self._metrics, self._facts = settings, metrics, facts
         self._reports = reports
         self._started = time.monotonic()
-        self._counted = 0.0
-        self._records: dict[str, int] = {}
 
     def render(self) -> Group:
-        self._count()
         up_s = int(time.monotonic() - self._started)
         head = Text.assemble(("isthmus ", "bold green"), f"up {up_s // 60}:{up_s % 60:02}, Ctrl-C stops it")
         facts = [Text(f"{name} {value}", style="dim") for name, value in self._facts.items()]
         about = Columns(facts, padding=(0, 2))  # as many to a line as fit
         journal = self._settings.journal.topic
         outcomes = _summary(self._metrics) or "nothing yet"
+        records = self._metrics.written(journal)  # not known where the router runs elsewhere
         said = Text(
-            f"{journal} has {self._records.get(journal, 0)} records; routed until the last batch: {outcomes}",
+            f"{journal} has {records} records, lag {self._metrics.lag}; routed: {outcomes}"
+            if records is not None
+            else "",
             no_wrap=False,
             overflow="fold",
         )
         tables = [self._routes(), *([self._parts()] if self._reports() else [])]
         return Group(head, about, *(each for table in tables for each in (Text(""), table)), Text(""), said)
 
-    def _count(self) -> None:
-        from isthmus.kafka.blocking import count_records
-
-        if time.monotonic() - self._counted >= COUNT_EVERY_S:
-            topics = {self._settings.journal.topic, *(route.topic for route in self._settings.routes)}
-            self._records = count_records(self._kafka, topics) or self._records
-            self._counted = time.monotonic()
-
     def _routes(self) -> Table:
         table = Table(box=None, padding=(0, 3, 0, 0))
-        for title in ("route", "topic", "in topic", "published", "failed", "latency"):
+        for title in ("route", "topic", "in topic", "published", "failed", "routing", "age"):
             table.add_column(title, justify="left" if title in ("route", "topic") else "right")
         for route in self._settings.routes:
             counts = self._metrics.routes.get(route.name)
             if counts is None:  # the router runs elsewhere
                 continue
-            average = counts.latency_avg_ms
-            latency = "" if average is None else f"{average:.1f} ms"
-            in_topic = str(self._records.get(route.topic, ""))
+            routing, age = counts.routing_avg_ms, counts.age_avg_ms
+            in_topic = self._metrics.written(route.topic)
             table.add_row(
-                route.name, route.topic, in_topic, str(counts.success), str(counts.failure), latency
+                route.name,
+                route.topic,
+                "" if in_topic is None else str(in_topic),
+                str(counts.success),
+                str(counts.failure),
+                "" if routing is None else f"{routing:.3f} ms",
+                "" if age is None else f"{age:.1f} ms",
             )
         return table
 

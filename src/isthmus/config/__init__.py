@@ -12,6 +12,7 @@ are hidden from the moment that they are read.
 
 from isthmus.config.judgement.check import TopicFacts, TopicProbe, check
 from isthmus.config.judgement.dump import dump
+from isthmus.config.judgement.outline import outline
 from isthmus.config.judgement.reading import Reading, load, read
 from isthmus.config.model.settings import (
     JournalSettings,
@@ -40,5 +41,6 @@ __all__ = [
     "check",
     "dump",
     "load",
+    "outline",
     "read",
 ]

@@ -1,15 +1,16 @@
 """From a configuration of the NATS-MQ bridge to ours: the same connectors, under the same names.
 
-In: the text of the old file. Out: the text of a properties file. What has no equal here is a comment that
-says so, or why it is not needed; nothing is left out in silence. What cannot be right is a `ConfigError` with
-line and column.
+In: the text of the old file. Out: the text of a properties file, and what was left out of it. What has no
+equal here is a comment that says why it is not needed, or what to do; nothing is left out in silence. What
+cannot be right is a `ConfigError` with line and column.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import javaproperties
 from pydantic import ValidationError
@@ -19,82 +20,132 @@ from isthmus.connectors.nats_conf import Node, Variable, parse
 
 _BACKOFF = "attempts to connect back off by themselves"
 _NO_STAN = "NATS Streaming is retired, and JetStream needs no such thing"
+_LOGGING = "lines of the log have their time, and go to standard error"
+_HTTPS = "the monitor speaks HTTP: put a proxy before it for TLS"
+_NOT_KNOWN = "not a key of the NATS-MQ bridge"
 _CHANNELS = "Channels came into being when they were first used; so do streams."
+_CIPHER_SPEC = "TLS_RSA_WITH_AES_128_CBC_SHA256"
+_CIPHER = (
+    "The only one that the NATS-MQ bridge had. It must be the channel's SSLCIPH: to change it, change both."
+)
 _KAFKA = "Messages go through Kafka: the bridge starts one unless kafka.bootstrap.servers names another."
-_ROOT_NOTES = {"reconnectinterval": _BACKOFF}
-_CREDENTIALS = {"username": "user", "usercredentials": "creds"}
-_NATS_NOTES = {
-    "maxreconnects": "the bridge never gives up",
-    "connecttimeout": "an attempt to connect takes 5 seconds at most",
-}
-_CONNECTOR_NOTES = {
+_NATS_KEYS = {"username": "user", "password": "password", "credsfile": "creds", "usercredentials": "creds"}
+_TLS_KEYS = {"root": "ca", "cert": "cert", "key": "key"}
+_NOTES = {
+    "reconnectinterval": _BACKOFF,
+    "nats.maxreconnects": "the bridge never gives up",
+    "nats.connecttimeout": "an attempt to connect takes 5 seconds at most",
+    **{f"stan.{key}": _NO_STAN for key in ("clusterid", "clientid", "pubackwait", "discoverprefix")},
+    **{f"stan.{key}": _NO_STAN for key in ("maxpubacksinflight", "connectwait")},
+    **{f"logging.{key}": _LOGGING for key in ("time", "debug", "trace", "colors", "pid")},
+    "monitoring.httpport": "monitoring was off: here it is on, for this machine only",
+    "monitoring.httpsport": _HTTPS,
+    **{f"monitoring.tls.{key}": _HTTPS for key in _TLS_KEYS},
     "usepolling": "messages are got as they come",
     "incomingbuffersize": "messages of any size are taken",
     "incomingmessagewait": "messages are got as they come",
-    "mq.sslpeername": "no equal: check the certificate's name in the key repository",
+    "startatsequence": "startattime counts, where both are given",
+    "startattime": "0 is no time",
 }
 _CONNECTOR_KEYS = {
     str(field.validation_alias) for field in ConnectorSettings.model_fields.values() if field.validation_alias
 }
 
 
-def convert(text: str) -> str:
-    """Our configuration for an old one. Raises `ConfigError` for one that cannot be right."""
-    root = _pairs(parse(text), "the file")
-    lines = ["# From a configuration of the NATS-MQ bridge.", f"# {_KAFKA}"]
-    connectors = _items(root.get("connect"))
+class LeftOut(NamedTuple):
+    """A key of the old file that has no equal."""
+
+    key: str
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"# {self.key}={self.value}: {self.why}"
+
+
+class Converted(NamedTuple):
+    """The text of our configuration, and what is only a comment in it."""
+
+    text: str
+    left_out: tuple[LeftOut, ...]
+
+
+_Lines = Iterator[str | LeftOut]
+
+
+def convert(text: str, folder: Path | None = None) -> Converted:
+    """Our configuration for an old one. Raises `ConfigError` for one that cannot be right.
+
+    ``folder`` is where the file is that the text was in: what it includes is looked for there.
+    """
+    root = _pairs(parse(text, folder), "the file")
+    lines: list[str | LeftOut] = ["# From a configuration of the NATS-MQ bridge.", f"# {_KAFKA}"]
     for key, node in root.items():
         match key:
             case "nats":
                 lines += ["", *_nats(_pairs(node, key))]
-            case "stan":
-                lines += [f"# stan.{name}: {_NO_STAN}" for name in _pairs(node, key)]
             case "monitoring":
                 lines += ["", *_monitoring(_pairs(node, key))]
             case "connect":
                 continue
             case _:
-                lines.append(f"# {key}={_shown(node)}: {_ROOT_NOTES.get(key, 'no equal')}")
+                lines += _left_out(key, node)
     names: set[str] = set()
     converted = [
-        line for number, node in enumerate(connectors, 1) for line in _connector(node, number, names)
+        line
+        for number, node in enumerate(_items(root.get("connect")), 1)
+        for line in _connector(node, number, names)
     ]
-    if any(re.search(r"\.channel=", line) for line in converted):
+    keys = {str(line).partition("=")[0].rpartition(".")[2] for line in converted if isinstance(line, str)}
+    if "channel" in keys:
         lines += ["", f"# {_CHANNELS}", _line("nats.jetstream.create", "true")]
-    return "\n".join(lines + converted) + "\n"
+    if "keyrepository" in keys:
+        lines += ["", f"# {_CIPHER}", _line("mq.tls.cipher-spec", _CIPHER_SPEC)]
+    lines += converted
+    left_out = tuple(line for line in lines if isinstance(line, LeftOut))
+    return Converted("\n".join(map(str, lines)) + "\n", left_out)
 
 
-def _nats(section: Mapping[str, Node]) -> Iterator[str]:
+def _left_out(key: str, node: Node, note: str | None = None) -> _Lines:
+    """The key, and all that is in it. ``note`` is what `_NOTES` has it under, if that is not the key."""
+    if isinstance(node.value, dict):
+        for name, inner in node.value.items():
+            yield from _left_out(f"{key}.{name}", inner)
+    else:
+        yield LeftOut(key, _shown(node), _NOTES.get(note or key, _NOT_KNOWN))
+
+
+def _nats(section: Mapping[str, Node]) -> _Lines:
     for key, node in section.items():
         match key:
             case "servers":
                 yield _line("nats.servers", ",".join(_text(each) for each in _items(node)))
-            case "username" | "password" | "usercredentials":
-                yield _line(f"nats.{_CREDENTIALS.get(key, key)}", _text(node))
+            case _ if key in _NATS_KEYS:
+                yield _line(f"nats.{_NATS_KEYS[key]}", _text(node))
             case "reconnectwait":
                 yield _line("nats.reconnect.max-wait", f"{max(_number(node), 1)}ms")
             case "tls":
                 for name, file in _pairs(node, key).items():
-                    if name in ("root", "cert", "key"):
-                        yield _line(f"nats.tls.{name.replace('root', 'ca')}", _text(file))
+                    if name in _TLS_KEYS:
+                        yield _line(f"nats.tls.{_TLS_KEYS[name]}", _text(file))
                     else:
-                        yield f"# nats.tls.{name}={_shown(file)}: no equal"
+                        yield from _left_out(f"nats.tls.{name}", file)
             case _:
-                yield f"# nats.{key}={_shown(node)}: {_NATS_NOTES.get(key, 'no equal')}"
+                yield from _left_out(f"nats.{key}", node)
 
 
-def _monitoring(section: Mapping[str, Node]) -> Iterator[str]:
+def _monitoring(section: Mapping[str, Node]) -> _Lines:
     for key, node in section.items():
         match key:
             case "httphost":
                 yield _line("monitor.host", _text(node) or "0.0.0.0")
-            case "httpport":
-                yield _line("monitor.port", str(max(_number(node), 0)))  # -1 was any port that is free
+            case "httpport" if (port := _number(node)) != 0:
+                yield _line("monitor.port", str(max(port, 0)))  # -1 was any port that is free
             case _:
-                yield f"# monitoring.{key}: no equal: the monitor speaks HTTP, put a proxy before it for TLS"
+                yield from _left_out(f"monitoring.{key}", node)
 
 
-def _connector(node: Node, number: int, names: set[str]) -> Iterator[str]:
+def _connector(node: Node, number: int, names: set[str]) -> _Lines:
     given: dict[str, Node] = {}
     for key, each in _pairs(node, f"connect[{number}]").items():
         if key == "mq":
@@ -102,10 +153,12 @@ def _connector(node: Node, number: int, names: set[str]) -> Iterator[str]:
         else:
             given[key] = each
     id = _id(given.pop("id", None), given.get("type"), number, names)
-    yield ""
     known = {
         key: text for key, each in given.items() if key in _CONNECTOR_KEYS and (text := _text(each)) != ""
     }
+    at_a_time = known.get("startattime", "0") != "0"
+    known.pop("startatsequence" if at_a_time else "startattime", None)
+    yield ""
     try:
         ConnectorSettings.model_validate(known)
     except ValidationError as error:
@@ -113,8 +166,8 @@ def _connector(node: Node, number: int, names: set[str]) -> Iterator[str]:
     for key, text in known.items():
         yield _line(f"connectors.{id}.{key}", text)
     for key, each in given.items():
-        if key not in _CONNECTOR_KEYS:
-            yield f"# connectors.{id}.{key}={_shown(each)}: {_CONNECTOR_NOTES.get(key, 'no equal')}"
+        if key not in known and _shown(each):
+            yield from _left_out(f"connectors.{id}.{key}", each, key)
 
 
 def _id(given: Node | None, type: Node | None, number: int, names: set[str]) -> str:

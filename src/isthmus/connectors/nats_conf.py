@@ -8,8 +8,8 @@
     password: $SECRET              a key of the file, else a variable of the environment
 
 Out comes a tree of `Node`s, each with its line and column; keys are in lower case, since case
-does not count. Whatever cannot be read is a `ConfSyntaxError` with line and column. Includes are refused: one
-file is imported.
+does not count. ``include FILE`` stands for the pairs of that file, which is looked for beside the one that
+includes it. Whatever cannot be read is a `ConfSyntaxError` with line and column.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
@@ -79,19 +80,32 @@ class Node:
         return ConfSyntaxError(message, self.line, self.column)
 
 
-def parse(text: str) -> Node:
-    """The tree of a configuration. Raises `ConfSyntaxError`."""
+_Pairs = dict[str, Node]
+
+
+def parse(text: str, folder: Path | None = None) -> Node:
+    """The tree of a configuration. Raises `ConfSyntaxError`.
+
+    ``folder`` is where included files are looked for; without it there can be none.
+    """
     try:
-        root = _parser().parse(text)
-        return _resolved(_Builder().transform(root), ())
+        return _resolved(_tree(text, folder), ())
+    except RecursionError:
+        raise ConfSyntaxError("nested too deeply, or a file that includes itself", 1, 1) from None
+
+
+def _tree(text: str, folder: Path | None) -> Node:
+    try:
+        built: Node = _Builder(folder).transform(_parser().parse(text))
+        return built
     except UnexpectedInput as error:
         raise _explained(error, text) from None
     except VisitError as error:
         if isinstance(error.orig_exc, ConfSyntaxError):
             raise error.orig_exc from None
+        if isinstance(error.orig_exc, RecursionError):
+            raise error.orig_exc from None
         raise
-    except RecursionError:
-        raise ConfSyntaxError("nested too deeply", 1, 1) from None
 
 
 @cache
@@ -101,29 +115,47 @@ def _parser() -> Lark:
 
 @v_args(meta=True)
 class _Builder(Transformer[Token, Node]):
-    def start(self, _: Any, pairs: list[tuple[str, Node]]) -> Node:
-        return Node(dict(pairs), 1, 1)
+    def __init__(self, folder: Path | None) -> None:
+        super().__init__()
+        self._folder = folder
 
-    def map(self, meta: Any, pairs: list[tuple[str, Node]]) -> Node:
-        return Node(dict(pairs), meta.line, meta.column)
+    def start(self, _: Any, pairs: list[_Pairs]) -> Node:
+        return Node(_joined(pairs), 1, 1)
+
+    def map(self, meta: Any, pairs: list[_Pairs]) -> Node:
+        return Node(_joined(pairs), meta.line, meta.column)
 
     def array(self, meta: Any, items: list[Node]) -> Node:
         return Node(tuple(items), meta.line, meta.column)
 
-    def pair(self, _: Any, children: list[Any]) -> tuple[str, Node]:
+    def pair(self, _: Any, children: list[Any]) -> _Pairs:
         token, node = children
         key = _unquoted(token).lower()
-        if key == "include":
-            raise ConfSyntaxError(
-                "includes are not followed: put the included file here", token.line or 1, token.column or 1
-            )
-        return key, node
+        return self._included(node) if key == "include" else {key: node}
+
+    def _included(self, node: Node) -> _Pairs:
+        if self._folder is None or not isinstance(node.value, str):
+            raise node.error("there is no file to include")
+        file = self._folder / node.value
+        try:
+            pairs: _Pairs = _tree(file.read_text(encoding="utf-8"), file.parent).value
+        except OSError as error:
+            raise node.error(f"{file} cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise node.error(f"{file} is not UTF-8 text") from None
+        except ConfSyntaxError as error:
+            raise node.error(f"{file}: {error}") from None
+        return pairs
 
     def quoted(self, meta: Any, children: list[Token]) -> Node:
         return Node(_unquoted(children[0]), meta.line, meta.column)
 
     def bare(self, meta: Any, children: list[Token]) -> Node:
         return Node(_meaning(str(children[0])), meta.line, meta.column)
+
+
+def _joined(pairs: list[_Pairs]) -> _Pairs:
+    return {key: node for each in pairs for key, node in each.items()}
 
 
 def _unquoted(token: str) -> str:

@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from isthmus.converters.contract import NoBody
-from isthmus.converters.jms import CONVERTIBLE
+from isthmus.converters.jms import CONVERTIBLE, DESTINATION
 from isthmus.converters.journaled import BASE64_FOLLOWS, BODY_FORMS, WITHOUT_BODY
 from isthmus.journal import layout
 from isthmus.journal.columns import MessageColumns
@@ -28,7 +28,14 @@ def convert(name: str, message: MessageColumns, no_body: NoBody = NoBody.NULL) -
 
     A record of another topic that has no value is a tombstone, and stays one.
     """
-    value, error = {"jms": _jms, "default": _default, "raw": _raw, "json": _json}[name](message)
+    converters = {
+        "jms": _jms,
+        "default": _default,
+        "raw": _raw,
+        "json": _json,
+        DESTINATION: _destination,
+    }
+    value, error = converters[name](message)
     if name in BODY_FORMS and no_body is not NoBody.NULL:
         missing = value.isNull() & ~message.protocol.eqNullSafe("kafka")
         if no_body is NoBody.FAIL:
@@ -45,6 +52,18 @@ def _jms(message: MessageColumns) -> Converted:
         value=message.body_bytes,
         error=F.when(~kind.isin([kind.value for kind in CONVERTIBLE]), refused),
     )
+
+
+def is_encoded(message: MessageColumns) -> Column:
+    """Whether the form of a JMS destination is the encoded message; see `isthmus.converters.jms.ENCODED`."""
+    convertible = message.body_kind.isin([kind.value for kind in CONVERTIBLE])
+    return ~convertible & (message.protocol == "amqp")
+
+
+def _destination(message: MessageColumns) -> Converted:
+    value, error = _jms(message)
+    encoded = is_encoded(message)
+    return Converted(value=F.when(encoded, F.col("value")).otherwise(value), error=F.when(~encoded, error))
 
 
 def _raw(message: MessageColumns) -> Converted:

@@ -9,6 +9,9 @@ know, and is a property of bytes. A value is a bytes message if ``jms.x-opt-jms-
 not UTF-8, and a text message otherwise; no value is a message without a body. Where the record lies is there
 twice: in the bridge's annotations, and for JMS, which shows no annotations, in the properties
 ``kafka_topic``, ``kafka_partition``, ``kafka_offset`` and ``kafka_key``.
+
+A JMS destination takes every message. What has no form here is there as its encoded AMQP message, and
+`ENCODED` says so; `DESTINATION` is this form. To receivers the two are one.
 """
 
 from __future__ import annotations
@@ -19,14 +22,20 @@ from isthmus.codecs.amqp import AmqpMessage
 from isthmus.codecs.jms import to_message
 from isthmus.codecs.jms.names import MESSAGE_TYPE
 from isthmus.codecs.jms.outgoing import Standard, assemble, is_standard, put_standard, value_of
-from isthmus.converters.annotations import KEY, OFFSET, PARTITION, TOPIC, chosen, place_of
+from isthmus.converters.annotations import KEY, OFFSET, PARTITION, TOPIC, chosen, place_of, received
 from isthmus.converters.canonical import canonical, encoded
 from isthmus.converters.contract import KafkaRecord, ReceivedRecord
 from isthmus.errors import ConversionFailure
 from isthmus.journal import layout
+from isthmus.journal.layout import KafkaHeader
 from isthmus.message import Body, BodyKind, HeaderType, canonical_header_name
 
+_ENCODED_MESSAGE: Final = "amqp"
 CONVERTIBLE = (BodyKind.TEXT, BodyKind.BYTES, BodyKind.EMPTY)
+DESTINATION: Final = "destination"
+"""What routes call the form of a JMS destination. It is no converter that a configuration can name."""
+ENCODED: Final[KafkaHeader] = (layout.HEADER_PREFIX + MESSAGE_TYPE, _ENCODED_MESSAGE.encode())
+"""Says that a record's value is an encoded AMQP message."""
 
 _NOWHERE: Final = "?"
 _BYTES_MESSAGE: Final = str(BodyKind.BYTES)
@@ -95,6 +104,8 @@ def _message(
         properties = {**foreign, **properties}
     properties.update(told)
     value = record.value
+    if standard.get(MESSAGE_TYPE) == _ENCODED_MESSAGE:
+        return received(AmqpMessage.decode(value or b""), address, record)
     kind = _kind(value, is_bytes=standard.get(MESSAGE_TYPE) == _BYTES_MESSAGE)
     return assemble(standard, properties, annotations, kind, value, address=address)
 

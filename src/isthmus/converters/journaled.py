@@ -50,6 +50,10 @@ def _value(convert: str, entry: Entry) -> bytes | None:
     match convert:
         case "jms":
             return jms.kafka_value(message.body, message.value)
+        case jms.DESTINATION if message.protocol != "amqp" or message.body.kind in jms.CONVERTIBLE:
+            return jms.kafka_value(message.body, message.value)
+        case jms.DESTINATION:
+            return message.value
         case "raw":
             if message.protocol != "amqp":
                 raise ConversionFailure("only a message that came over AMQP has a raw form")

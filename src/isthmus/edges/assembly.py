@@ -20,9 +20,10 @@ from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.config.model.plan import REPLIES, TAG
 from isthmus.connectors.forms import mq_forms, nats_forms, nats_mq
 from isthmus.connectors.replies import replies_of
+from isthmus.edges.addresses import KafkaAddresses
 from isthmus.edges.contract import Delivery, Journal
 from isthmus.edges.dead_letters import EdgeDeadLetters
-from isthmus.edges.journal import EdgeJournal, TaggedJournal
+from isthmus.edges.journal import AddressedJournal, EdgeJournal, TaggedJournal
 from isthmus.edges.metered import Delivered, MeteredDelivery
 from isthmus.edges.mq.client import MqClient, queue_manager
 from isthmus.edges.mq.delivery import MqDelivery
@@ -32,6 +33,7 @@ from isthmus.edges.needs import amqp_intakes, outboxes, uses_nats
 from isthmus.edges.outbox import Outbox
 from isthmus.edges.running import Part, run_together
 from isthmus.errors import Unreachable
+from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.options import Kafka
 from isthmus.routing.route import Route
 from isthmus.telemetry.parts import Flow, PartReport
@@ -112,6 +114,8 @@ class Assembly:
         self._dead_letters = EdgeDeadLetters(settings, kafka)
         kept = settings.mq.reply_queue
         self._replies = replies_of(settings.connectors.values(), kept)
+        self._admin: KafkaAdmin | None = None
+        self._intake_journal = self._addressed(journal) if settings.message_convert else journal
         self._nats = self._nats_client() if uses_nats(settings) else None
         self.amqp_service = self._amqp_service() if settings.listens_to_amqp else None
         self._amqp_clients: dict[str, AmqpClient] = {}
@@ -138,6 +142,8 @@ class Assembly:
                     await each.mq.close()
             if self._nats is not None:
                 await self._nats.close()
+            if self._admin is not None:
+                await self._admin.close()
             await self._dead_letters.close()
             await self._journal.close()
 
@@ -153,6 +159,19 @@ class Assembly:
         ready()
 
     # Building
+
+    def _addressed(self, journal: Journal) -> Journal:
+        """The journal for messages of other systems, which may go to the topic that their address names."""
+        self._admin = KafkaAdmin(self._kafka)
+        addresses = KafkaAddresses(
+            self._admin,
+            self._settings.all_routes,
+            direct=True,
+            refuse=False,
+            auto_create=False,
+            reserved=self._settings.reserved_topics,
+        )
+        return AddressedJournal(journal, addresses)
 
     def _nats_client(self) -> NatsClient:
         from isthmus.edges.nats.client import NatsClient
@@ -170,15 +189,17 @@ class Assembly:
     def _intakes(self) -> Iterator[_IntakePart]:
         settings = self._settings
         for name, source in settings.nats_intakes.items():
-            yield self._from_nats(name, "intake", source, self._journal)
+            yield self._from_nats(name, "intake", source, self._intake_journal)
         for name, queue in settings.mq_intakes.items():
-            yield self._from_mq(name, "intake", queue, settings.mq, self._journal)
+            yield self._from_mq(name, "intake", queue, settings.mq, self._intake_journal)
         for name, broker in amqp_intakes(settings).items():
             yield self._from_amqp(name, broker)
         for planned in self._plan.intakes:
             name = planned.connector
             kind: Literal["connector", "intake"] = "connector" if name in settings.connectors else "intake"
-            journal = self._journal if planned.tag is None else TaggedJournal(self._journal, TAG, planned.tag)
+            journal = self._intake_journal
+            if planned.tag is not None:
+                journal = TaggedJournal(journal, TAG, planned.tag)
             if isinstance(planned.source, NatsIntakeSettings):
                 yield self._from_nats(name, kind, planned.source, journal)
             else:
@@ -229,7 +250,7 @@ class Assembly:
         container_id = f"isthmus.{self._settings.bridge_id}.{name}"
         intake = AmqpIntake(
             AmqpClient(broker, name=name, container_id=container_id),
-            self._journal,
+            self._intake_journal,
             dead_letters=self._dead_letters.message,
             max_message_size=largest_message(self._journal),
             as_json=self._settings.uses_json,

@@ -20,6 +20,7 @@ from aiokafka.errors import KafkaError
 from isthmus.config import Settings
 from isthmus.converters import ReceivedRecord
 from isthmus.edges.contract import OutboundMessage
+from isthmus.edges.log_limit import LogLimit
 from isthmus.errors import EncodeError, HardFailure, IsthmusError, SoftFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
@@ -30,6 +31,7 @@ from isthmus.message import Message
 from isthmus.routing.route import OnError, Route
 
 log = logging.getLogger(__name__)
+log.addFilter(LogLimit())
 
 WRITE_TIMEOUT_S: Final = 30.0
 """After which a Kafka that does not take a dead letter is a failure of whoever has it."""

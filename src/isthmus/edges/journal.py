@@ -1,18 +1,20 @@
 """The journal as edges write to it from an event loop: many messages in flight, and no task for any of them.
 
-Both fulfil `isthmus.edges.contract.Journal`.
+All fulfil `isthmus.edges.contract.Journal`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.converters.conversion_headers import conversion_headers
+from isthmus.edges.addresses import AddressBook, KnownAddress
 from isthmus.edges.contract import Journal
-from isthmus.errors import SoftFailure
+from isthmus.errors import HardFailure, Outage, SoftFailure
 from isthmus.journal import OnDone, layout
 from isthmus.journal.batches import BatchWriter
 from isthmus.journal.layout import Entry, Op, Record
@@ -67,6 +69,71 @@ class EdgeJournal:
     async def close(self) -> None:
         """Wait until all that was put is done, and disconnect. Raises `HardFailure` if that takes long."""
         await self._writer.close()
+
+
+class AddressedJournal:
+    """A journal that is told which topic the address of each message has.
+
+    It is for intakes of other systems, if their messages may take the direct route.
+
+    While an address is looked up, what comes behind it in its session waits, to keep its order. To be used on
+    one event loop.
+    """
+
+    def __init__(self, journal: Journal, addresses: AddressBook) -> None:
+        """``addresses`` must take any address: what becomes of a message is for the router to decide."""
+        self._journal = journal
+        self._addresses = addresses
+        self._held: dict[str, deque[tuple[Entry, OnDone]]] = {}
+        """What waits, by session."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def put(self, entry: Entry, on_done: OnDone) -> None:
+        """As the journal does."""
+        session = entry.message.session
+        address = self._addresses.known(entry.message.address)
+        if session in self._held:
+            self._held[session].append((entry, on_done))
+        elif address is not None:
+            self._write(entry, address, on_done)
+        else:
+            self._held[session] = deque([(entry, on_done)])
+            task = asyncio.get_running_loop().create_task(self._look_up(session))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def put_record(self, record: Record, session: str, on_done: OnDone) -> None:  # noqa: ARG002
+        """As the journal does."""
+        self.put(layout.decode(record), on_done)
+
+    @property
+    def batch_bytes(self) -> int:
+        """As the journal's."""
+        return self._journal.batch_bytes
+
+    def put_together(self, records: Sequence[Record], size: int, session: str, on_done: OnDone) -> None:
+        """As the journal does: other systems have no transactions here, and nobody is told of topics."""
+        self._journal.put_together(records, size, session, on_done)
+
+    async def _look_up(self, session: str) -> None:
+        held = self._held[session]
+        while held:
+            entry, on_done = held[0]
+            address = self._addresses.known(entry.message.address)
+            if address is None:
+                try:
+                    await self._addresses.find(entry.message.address)
+                    continue
+                except Outage:  # the journal cannot be written either
+                    continue
+                except HardFailure:  # nobody may know: let the router see to it
+                    address = KnownAddress(None)
+            held.popleft()
+            self._write(entry, address, on_done)
+        del self._held[session]
+
+    def _write(self, entry: Entry, address: KnownAddress, on_done: OnDone) -> None:
+        self._journal.put(entry._replace(topic=address.topic), on_done)
 
 
 class TaggedJournal:

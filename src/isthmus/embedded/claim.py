@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from isthmus.errors import HardFailure
+from isthmus.private import private_folder, private_opener, write_private
 
 _PATIENCE_S = 20.0  # a server whose owner was killed still has its grace to end in
 _POLL_S = 0.05
@@ -37,9 +38,9 @@ class Claim:
 
     def __init__(self, folder: Path, *, what: str) -> None:
         self._note = folder / "running.json"
+        private_folder(folder)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (folder / "lock").open("w")
+            self._lock = os.fdopen(private_opener(str(folder / "lock"), os.O_RDWR | os.O_CREAT), "w")
         except OSError as error:
             raise HardFailure(
                 f"The {what} cannot use {folder}: {error}", remedy="Choose a folder that can be written to."
@@ -64,9 +65,7 @@ class Claim:
 
     def announce(self, address: str, pid: int) -> None:
         """Tell others that the server answers at this address (host:port)."""
-        fresh = self._note.with_suffix(".tmp")
-        fresh.write_text(json.dumps(Note(address, pid, os.getpid())._asdict()))
-        fresh.replace(self._note)  # nobody reads half of it
+        write_private(self._note, json.dumps(Note(address, pid, os.getpid())._asdict()))
 
     def withdraw(self) -> None:
         """Take the note away: the server is about to end."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from isthmus.embedded import guard
+from isthmus.private import UMASK, private_opener
 
 _MARGIN_S = 5.0  # beyond the grace of the command: for the guard itself, on a busy machine
 
@@ -19,7 +20,8 @@ _MARGIN_S = 5.0  # beyond the grace of the command: for the guard itself, on a b
 class Guarded:
     """A running command. It has `grace_s` seconds to end by itself when it is asked to.
 
-    Its stdout and stderr go to the file `output`, which is emptied first. `hold` is a descriptor that the
+    Its stdout and stderr go to the file `output`, which is emptied first; whatever it writes is for its owner
+    alone. `hold` is a descriptor that the
     command and its guard keep open: a lock on it is free when both are gone.
     """
 
@@ -35,7 +37,7 @@ class Guarded:
         self._grace_s = grace_s
         # -I -S: the guard needs the standard library alone, and starts faster.
         interpreter = (sys.executable, "-I", "-S", guard.__file__)
-        with output.open("wb") as sink:
+        with open(output, "wb", opener=private_opener) as sink:
             self._guard = subprocess.Popen(
                 [*interpreter, str(grace_s), "--", *command],
                 cwd=folder,
@@ -43,6 +45,7 @@ class Guarded:
                 stdout=sink,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                umask=UMASK,
                 pass_fds=() if hold is None else (hold,),
             )
 

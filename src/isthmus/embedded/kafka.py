@@ -2,18 +2,19 @@
 
 ::
 
-    with EmbeddedKafka(Path(".isthmus/kafka")) as kafka:
-        Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    with EmbeddedKafka(Path(".isthmus/kafka"), secured=True) as kafka:
+        Producer(kafka.cluster.python_options())
 
 What it guarantees:
 
 - it ends with its owner, even after kill -9 of the owner;
 - topics survive a restart, and so does the port as long as nobody else has taken it;
-- one broker at a time in a data folder; other processes find it with `find_running`;
+- one broker at a time in a data folder; other processes of the owner find it with `find_running`;
+- the data folder is its owner's alone, and a secured broker is, too: see `password.py`;
 - messages of 16 MiB go through.
 
 In the data folder: `topics/` (Kafka's own), `server.properties`, `kafka.log` (rotated), `kafka.out` (what
-Java itself prints), and the two files of `claim.py`.
+Java itself prints), `client.properties` (the password), and the two files of `claim.py`.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ from isthmus.embedded.claim import Claim, answers, running_in
 from isthmus.embedded.class_archive import ClassArchive
 from isthmus.embedded.guarded import Guarded
 from isthmus.embedded.java import java_command
+from isthmus.embedded.password import LISTENER, Password, client_options, forget_password
 from isthmus.errors import HardFailure
 from isthmus.kafka.options import Kafka
+from isthmus.private import UMASK, write_private
 
 MAX_MESSAGE_BYTES = 16 * 2**20
 _ROOM_BYTES = 2**20  # for what goes with a message of the maximum size: key, headers, the batch around it
@@ -76,6 +79,8 @@ _SETTINGS = {
     "queued.max.request.bytes": str(128 * 2**20),
     "log.cleaner.dedupe.buffer.size": str(32 * 2**20),  # taken from the heap at start; 128 MiB by default
     "group.initial.rebalance.delay.ms": "0",
+    # So often the controller writes a record that says nothing while nothing happens: each 500 ms by default.
+    "metadata.max.idle.interval.ms": "10000",
     # One node, and few clients: with the usual 50 partitions, these topics are some 900 files.
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "1",
@@ -94,11 +99,22 @@ _SETTINGS = {
 
 
 class EmbeddedKafka:
-    """One broker in one data folder. `overrides` are Kafka's own settings, `listeners` excepted."""
+    """One broker in one data folder. `overrides` are Kafka's own settings, `listeners` excepted.
 
-    def __init__(self, data_dir: Path, *, overrides: Mapping[str, str] = MappingProxyType({})) -> None:
+    Unless it is `secured`, every user of the machine can use it.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        secured: bool = False,
+        overrides: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self._folder = data_dir.absolute()
+        self._secured = secured
         self._overrides = overrides
+        self._password: Password | None = None
         self._claim: Claim | None = None
         self._archive: ClassArchive | None = None
         self._server: Guarded | None = None
@@ -110,6 +126,11 @@ class EmbeddedKafka:
         if self._address is None:
             raise RuntimeError("the embedded Kafka has not been started")
         return self._address
+
+    @property
+    def cluster(self) -> Kafka:
+        """How clients connect. Known once it has been started."""
+        return Kafka(self.bootstrap_servers, self._password.options if self._password else {})
 
     @property
     def alive(self) -> bool:
@@ -125,6 +146,7 @@ class EmbeddedKafka:
         self._claim = claim
         try:
             self._archive = archive = ClassArchive(java, classpath, self._folder)
+            self._password = Password(self._folder) if self._secured else None
             self._address = self._configure()
             already_logged_bytes = log.stat().st_size if (log := self._folder / "kafka.log").exists() else 0
             if not (self._folder / "topics" / "meta.properties").exists():  # formatting writes it last
@@ -138,7 +160,7 @@ class EmbeddedKafka:
                 hold=claim.descriptor,
                 grace_s=10.0 if archive.is_recorded else 30.0,
             )
-            if problem := _wait_until_it_answers(self._server, self._address):
+            if problem := _wait_until_it_answers(self._server, self.cluster, self._password):
                 raise self._failure(problem, already_logged_bytes)
             claim.announce(self._address, self._server.pid)
         except BaseException:
@@ -171,15 +193,21 @@ class EmbeddedKafka:
         file = self._folder / "server.properties"
         last = re.findall(rf"//{_HOST}\\?:(\d+)", file.read_text()) if file.exists() else []
         broker, controller = _free_ports(*map(int, last[:2]))
+        address, listener = f"{_HOST}:{broker}", LISTENER if self._password else "PLAINTEXT"
         settings = {
             # First, because the next start looks for the ports here.
-            "listeners": f"PLAINTEXT://{_HOST}:{broker},CONTROLLER://{_HOST}:{controller}",
+            "listeners": f"{listener}://{address},CONTROLLER://{_HOST}:{controller}",
             "controller.quorum.bootstrap.servers": f"{_HOST}:{controller}",
             **_SETTINGS,
+            **(self._password.server_settings() if self._password else {}),
             **self._overrides,
         }
-        file.write_text(javaproperties.dumps(settings, timestamp=False))
-        return f"{_HOST}:{broker}"
+        write_private(file, javaproperties.dumps(settings, timestamp=False))
+        if self._password is not None:
+            self._password.keep(self._folder, address)
+        else:
+            forget_password(self._folder)
+        return address
 
     def _format(self, java: list[str]) -> None:
         tool = ["kafka.tools.StorageTool", "format", "--standalone", "--config", "server.properties"]
@@ -190,6 +218,7 @@ class EmbeddedKafka:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
+            umask=UMASK,
         )
         if run.returncode != 0:
             raise HardFailure(
@@ -209,12 +238,19 @@ class EmbeddedKafka:
         )
 
 
-def find_running(data_dir: Path) -> str | None:
-    """The bootstrap servers of the embedded Kafka that some process runs in this folder now, if any."""
-    return running_in(data_dir)
+def find_running(data_dir: Path) -> Kafka | None:
+    """The embedded Kafka that some process runs in this folder now, if any. Raises `HardFailure`."""
+    try:
+        address = running_in(data_dir)
+        return None if address is None else Kafka(address, client_options(data_dir))
+    except PermissionError:
+        raise HardFailure(
+            f"the embedded Kafka in {data_dir} is another user's",
+            remedy="ask its owner, or use a Kafka of your own",
+        ) from None
 
 
-def _wait_until_it_answers(server: Guarded, address: str) -> str | None:
+def _wait_until_it_answers(server: Guarded, kafka: Kafka, password: Password | None) -> str | None:
     """Wait for the group coordinator, which is the last to be ready. Returns what is wrong if it is not.
 
     The first request to the coordinator makes the broker create its topic. A consumer whose request that is
@@ -229,8 +265,13 @@ def _wait_until_it_answers(server: Guarded, address: str) -> str | None:
     while time.monotonic() < deadline:
         if server.exit_code is not None:
             return f"ended with exit code {server.exit_code}"
-        if admin is None and answers(address):  # not earlier: it would complain on stderr
-            admin = admin_client(Kafka(address))
+        if admin is None and answers(kafka.servers):  # not earlier: it would complain on stderr
+            try:
+                if password is not None:
+                    password.set(kafka.servers)
+                admin = admin_client(kafka)
+            except KafkaException:
+                pass  # the controller is not ready
         if admin is not None:
             try:
                 admin.describe_consumer_groups(["isthmus"], request_timeout=5.0)["isthmus"].result()
@@ -238,7 +279,7 @@ def _wait_until_it_answers(server: Guarded, address: str) -> str | None:
             except KafkaException:
                 pass  # the topic is being created, or read
         time.sleep(_POLL_S)
-    return f"did not answer at {address} within {_START_TIMEOUT_S:.0f} s"
+    return f"did not answer at {kafka.servers} within {_START_TIMEOUT_S:.0f} s"
 
 
 def _java(command: Path, classpath: Sequence[Path], *options: str) -> list[str]:

@@ -29,6 +29,7 @@ from isthmus.embedded.claim import Claim, answers, running_in
 from isthmus.embedded.guarded import Guarded
 from isthmus.embedded.ports import HOST, free_port
 from isthmus.errors import HardFailure
+from isthmus.private import write_private
 
 MAX_PAYLOAD_BYTES = 17 * 2**20
 """A message of 16 MiB, and what goes with it."""
@@ -112,7 +113,7 @@ class EmbeddedNats:
             'jetstream { store_dir: "jetstream" }',
             self._config,
         )
-        file.write_text("\n".join(lines) + "\n")
+        write_private(file, "\n".join(lines) + "\n")
         return address
 
     def _failure(self, problem: str) -> HardFailure:

@@ -36,8 +36,12 @@ class MessageColumns:
         """Whether the record is one of the journal's."""
         return self._by_origin(F.lit(True), F.lit(False))
 
-    def read(self, rows: DataFrame, also: Mapping[str, Column] | None = None) -> DataFrame:
+    def read(
+        self, rows: DataFrame, also: Mapping[str, Column] | None = None, *, tombstones: Column | None = None
+    ) -> DataFrame:
         """The rows that are no tombstones, with the columns that all others are made from.
+
+        ``tombstones`` says which of these to leave in.
 
         ``also`` is for further columns that Spark interprets instead of compiling, as it does with lambdas
         and reflection. They all stand here, before anything else: wherever one stands, the compiled code is
@@ -51,7 +55,7 @@ class MessageColumns:
         body, spans = F.col("body"), F.col("body_spans")
         return (
             rows.withColumns(interpreted)
-            .where(~self._tombstone)
+            .where(~self.tombstone if tombstones is None else ~self.tombstone | tombstones)
             .withColumns(
                 {
                     "lookup": lookup,
@@ -81,13 +85,17 @@ class MessageColumns:
     def _index(self, name: str) -> Column:
         return F.get("headers", F.lit(layout.position(name)))
 
+    def _index_text(self, name: str) -> Column:
+        """One of the index, as text: empty where there is no value, since a null would leave no outcome."""
+        return F.coalesce(self._index(name)["value"], F.lit(b"")).cast("string")
+
     @property
     def _op(self) -> Column:
-        return self._by_origin(self._index(layout.OP)["value"].cast("string"), F.lit(layout.Op.ADD.value))
+        return self._by_origin(self._index_text(layout.OP), F.lit(layout.Op.ADD.value))
 
     @property
     def _address(self) -> Column:
-        return self._by_origin(self._index(layout.ADDRESS)["value"].cast("string"), F.col("topic"))
+        return self._by_origin(self._index_text(layout.ADDRESS), F.col("topic"))
 
     @property
     def _address_topic(self) -> Column:
@@ -99,7 +107,7 @@ class MessageColumns:
     @property
     def _body(self) -> Column:
         other = F.when(F.col("value").isNull(), BodyKind.EMPTY.value).otherwise(BodyKind.BYTES.value)
-        return self._by_origin(self._index(layout.BODY)["value"].cast("string"), other)
+        return self._by_origin(self._index_text(layout.BODY), other)
 
     @property
     def _pieces(self) -> Column:
@@ -114,7 +122,7 @@ class MessageColumns:
         return F.when(~self._journaled, F.filter("headers", lambda header: ~_is_bridges_own(header["key"])))
 
     @property
-    def _tombstone(self) -> Column:
+    def tombstone(self) -> Column:
         """Whether the record only says that others of its key are gone: no value, and no headers."""
         return self._by_origin(F.col("value").isNull() & F.col("headers").isNull(), F.lit(False))
 
@@ -145,7 +153,7 @@ class MessageColumns:
     @property
     def protocol(self) -> Column:
         """What the message came over."""
-        return self._by_origin(self._index(layout.PROTOCOL)["value"].cast("string"), F.lit("kafka"))
+        return self._by_origin(self._index_text(layout.PROTOCOL), F.lit("kafka"))
 
     def _present(self, kafka_name: str) -> Column:
         """A header's value; empty, not null, where the header is there without one."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from isthmus.codecs.amqp.constructors import TYPES
-from isthmus.codecs.amqp.indexer import header_of_value, index
+from isthmus.codecs.amqp.indexer import check_text, header_of_value, index
 from isthmus.codecs.amqp.reader import Reader, u32
 from isthmus.codecs.jms.headers import header_name, standard_headers
 from isthmus.codecs.jms.kinds import IMPLIED_CONTENT_TYPES, MESSAGE_TYPES
@@ -282,8 +282,7 @@ def _strings(reader: Reader) -> list[bytes | None] | None:
         start = pos + 2
         pos = start + buf[pos + 1]
         text = buf[start:pos]
-        if not text.isascii():
-            text.decode()
+        check_text(text)
         fields[number] = text
     reader.pos = pos
     reader.close(outer)
@@ -317,8 +316,7 @@ def _properties(reader: Reader, headers: list[KafkaHeader]) -> str | None:
             start = pos + 2
             pos = start + buf[pos + 1]
             text = buf[start:pos]
-            if not text.isascii():
-                text.decode()
+            check_text(text)
             headers.append((name, text))
             continue
         if code == 0x71:
@@ -385,6 +383,7 @@ def _body(data: bytes, pos: i64, kind: BodyKind | None, content_type: bytes | No
     if start + length != len(data):
         return None
     if section == 0x77 and code & 1 == 1 and kind is _TEXT and content_type is None:
+        check_text(data[start:])
         return f"text:{start}+{length}"
     if section == 0x75 and code & 1 == 0 and kind is _BYTES and content_type == _BYTES_TYPE:
         return f"bytes:{start}+{length}"

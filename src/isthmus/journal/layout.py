@@ -324,6 +324,16 @@ def own_headers(headers: KafkaHeaders, start: int = len(INDEX)) -> KafkaHeaders:
     return headers[start:]
 
 
+def partition_asked_for(record: Record) -> str | None:
+    """The partition that the sender of an ADD asks for, as it stands there; None if for none."""
+    for name, value in record.headers[len(INDEX) : len(INDEX) + len(OPTIONAL)]:
+        if name == PARTITION:
+            return _text(value)
+        if name not in OPTIONAL:
+            break
+    return None
+
+
 def encode_headers(headers: Mapping[str, Header]) -> list[tuple[str, bytes | None]]:
     """A message's headers as Kafka headers: each as text, then one with the types of those not strings."""
     encoded: list[tuple[str, bytes | None]] = []
@@ -469,8 +479,11 @@ def encode_body(body: Body) -> str:
 
 
 _BODY_KINDS = frozenset(kind.value for kind in BodyKind)
-SPANS = r"[0-9]{1,9}\+[0-9]{1,9}(?:,[0-9]{1,9}\+[0-9]{1,9})*"
-"""Where a body lies: ``offset+length``, once or more often. Python and Java read this pattern alike."""
+SPANS = r"[0-9]{1,9}\+[0-9]{1,9}(?:,[0-9]{1,9}\+[0-9]{1,9})*+"
+"""Where a body lies: ``offset+length``, once or more often. Python and Java read this pattern alike.
+
+The repetition is possessive: any other one of a group is a recursion in Java, and ends in a stack overflow.
+"""
 _BODY = re.compile(rf"([a-z]+)(?::({SPANS}))?")
 
 

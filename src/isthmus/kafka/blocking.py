@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from concurrent.futures import wait
 from dataclasses import replace
 from typing import Any
@@ -187,29 +187,6 @@ def batch_options(limit: int | None) -> dict[str, Any]:
     return {"message.max.bytes": most, "batch.size": min(BATCH_BYTES, most)}
 
 
-def count_records(kafka: Kafka, topics: Collection[str]) -> dict[str, int]:
-    """How many offsets each topic has used: a few more than its records, where some were compacted away.
-
-    Empty when Kafka does not answer in time: for those who look, not for those who decide.
-    """
-    admin = admin_client(kafka)
-    try:
-        known = admin.list_topics(timeout=2).topics
-        partitions = [
-            TopicPartition(topic, partition)
-            for topic in topics
-            if topic in known
-            for partition in known[topic].partitions
-        ]
-        ends = admin.list_offsets({each: OffsetSpec.latest() for each in partitions}, request_timeout=2)
-        counts = dict.fromkeys(topics, 0)
-        for place, future in ends.items():
-            counts[place.topic] += future.result().offset
-    except KafkaException:
-        return {}
-    return counts
-
-
 def read_topic(
     kafka: Kafka, topic: str, *, from_beginning: bool = True, follow: bool = False
 ) -> Generator[Message]:
@@ -281,6 +258,33 @@ def end_offsets(kafka: Kafka, topics: Collection[str]) -> dict[tuple[str, int], 
         return {(each.topic, each.partition): future.result().offset for each, future in ends.items()}
     except KafkaException as error:
         raise _unreachable(kafka, error) from error
+
+
+class EndOffsets:
+    """Asks for the end offsets of topics again and again, on one connection."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._admin = admin_client(kafka)
+
+    def of(self, wanted: Callable[[str], bool]) -> dict[tuple[str, int], int]:
+        """By topic and partition: the offset of the next record, of all topics that are wanted.
+
+        Raises `KafkaException` when Kafka does not answer.
+        """
+        topics = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        partitions = [
+            TopicPartition(name, each)
+            for name, topic in topics.items()
+            if wanted(name)
+            for each in topic.partitions
+        ]
+        if not partitions:
+            return {}
+        ends = self._admin.list_offsets(
+            {each: OffsetSpec.latest() for each in partitions}, request_timeout=REQUEST_TIMEOUT_S
+        )
+        wait(set(ends.values()))
+        return {(each.topic, each.partition): future.result().offset for each, future in ends.items()}
 
 
 def read_since(kafka: Kafka, topics: Collection[str], time_ms: int) -> Iterator[Message]:

@@ -1,4 +1,4 @@
-"""The topics that a bridge makes for itself: the journal, outboxes, and one for all temporary queues."""
+"""The topics that a bridge makes for itself: journal, events, outboxes, one for all temporary queues."""
 
 from __future__ import annotations
 
@@ -29,15 +29,20 @@ TEMPORARY_CONFIG = {"retention.ms": str(60 * 60 * 1000)}
 """A temporary queue's messages are read as they come, or never."""
 
 
+EVENTS_CONFIG = {"retention.ms": str(DAY_MS)}
+"""Events are read as they come; a day of them is for people who look into a failure."""
+
+
 def make_own_topics(settings: Settings, kafka: Kafka) -> None:
     """Make the bridge's own topics if they are not there. Raises `HardFailure` when Kafka refuses."""
     outboxes = {route.topic for route in settings.routes if route.destination is not None}
     temporary = {route.topic for route in settings.temporary_routes}
-    own = {settings.journal.topic, *outboxes, *temporary}
+    own = {settings.journal.topic, settings.events_topic, *outboxes, *temporary}
     # Only what is missing: who may use topics need not have the right to create any.
     missing = own - describe(kafka, own).keys()
     if settings.journal.topic in missing:
         config = JOURNAL_CONFIG | (EMBEDDED_JOURNAL_CONFIG if settings.kafka.embedded else {})
         create_topics(kafka, [settings.journal.topic], settings.journal.all_partitions, config)
     create_topics(kafka, outboxes & missing, settings.journal.partitions, OUTBOX_CONFIG)
+    create_topics(kafka, {settings.events_topic} & missing, 1, EVENTS_CONFIG)
     create_topics(kafka, temporary & missing, settings.journal.partitions, TEMPORARY_CONFIG)

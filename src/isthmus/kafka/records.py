@@ -34,6 +34,8 @@ class PolledRecord:
         self.offset = read.offset
         self.deliveries = deliveries
         self.read = read
+        self.size = 0
+        """What it takes in memory, for whoever counts that."""
 
     @property
     def record(self) -> ReceivedRecord:
@@ -67,6 +69,20 @@ class AcquiredRecord(PolledRecord):
         self.delivery_count = delivery_count
         """How often Kafka has handed it to a member of the group, this time included."""
         self.lock = lock
+
+
+OVERHEAD_BYTES: Final = 1024
+"""What a record takes in memory beside its bytes, roughly."""
+
+
+def held_bytes(read: ReadRecord) -> int:
+    """What a record takes in memory: its value, its headers, and something for all that is kept with it."""
+    value = read.value
+    size = OVERHEAD_BYTES if value is None else OVERHEAD_BYTES + len(value)
+    for _, header in read.headers:
+        if header is not None:
+            size += len(header)
+    return size
 
 
 AcquiredRange = tuple[int, int, int, dict[int, bytes]]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from queue import SimpleQueue
 
 from confluent_kafka import KafkaError
 
@@ -42,13 +41,12 @@ class Clock:
         self._now = now
         self._due = now()
         self._wake_ms = math.inf
-        self._asked_for: SimpleQueue[int] = SimpleQueue()
         self._missed = True
         """Whether Kafka did not get a tick. Its client may have lost its brokers for good: it is replaced."""
 
     def wake_at(self, time_ms: int) -> None:
-        """Tick once more at a time, in milliseconds of Unix time. May be called from any thread."""
-        self._asked_for.put(time_ms)
+        """Tick once more at a time, in milliseconds of Unix time."""
+        self._wake_ms = min(self._wake_ms, time_ms)
 
     def poll(self) -> None:
         """Tick, if it is time."""
@@ -57,8 +55,6 @@ class Clock:
             options = {"message.timeout.ms": round(LONGEST_TICK_S * 1000)}
             self._producer = producer(self._kafka, options)
         self._producer.poll(0)
-        while not self._asked_for.empty():
-            self._wake_ms = min(self._wake_ms, self._asked_for.get())
         if self._now() >= self._due or time.time() * 1000 >= self._wake_ms:
             self._wake_ms = math.inf  # whoever waits for more says so again
             self._due = self._now() + self._every_s

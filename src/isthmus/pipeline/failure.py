@@ -12,6 +12,7 @@ from isthmus.config.model.settings import Settings
 from isthmus.errors import HardFailure, Outage
 from isthmus.kafka.blocking import describe
 from isthmus.kafka.options import Kafka
+from isthmus.pipeline.cluster import SECOND_ATTEMPT
 from isthmus.pipeline.prepare import check_topics
 from isthmus.pipeline.router import STOP_MARK
 
@@ -30,6 +31,8 @@ _PASSING = re.compile(
     r"|COORDINATOR_NOT_AVAILABLE|NOT_COORDINATOR|NOT_ENOUGH_REPLICAS|LEADER_NOT_AVAILABLE),"
     # A process of the ledger's was killed, or the machine is too busy to start one.
     r"|Python worker (?:failed to connect back|exited unexpectedly)"
+    # An executor of a cluster was lost, with its machine or without.
+    rf"|ExecutorLostFailure|{SECOND_ATTEMPT}"
 )
 """What ends by itself: a broker that is unavailable or moves, a process that is replaced."""
 

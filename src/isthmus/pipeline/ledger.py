@@ -15,16 +15,16 @@ same way; what of it had been written is not written again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from isthmus.errors import HardFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Op
 from isthmus.journal.partitions import JournalPartitions
@@ -55,14 +55,6 @@ SESSION_CONFIG = {
 }
 
 
-OnDue = Callable[[int], None]
-"""Is told when a delayed message is due next, in milliseconds of Unix time: a batch is wanted then."""
-
-
-def ignore(due_ms: int) -> None:
-    """Leave it to the clock's usual ticks."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerPlan:
     """Everything that the ledger's query depends on."""
@@ -72,8 +64,8 @@ class LedgerPlan:
     places: JournalPartitions
     timeout_ms: int
     """After so long without outcome a transaction is rolled back."""
-    interval_ms: int = 100
-    """How often a batch begins."""
+    interval_ms: int = 200
+    """How often it looks for something new: each look costs requests to Kafka, idle or not."""
     max_records_per_batch: int = 500_000
     """So that a long backlog does not become one batch, which would have to fit in memory."""
 
@@ -97,11 +89,9 @@ def ledger_session(spark: SparkSession, plan: LedgerPlan) -> SparkSession:
     return session
 
 
-def start_ledger(
-    spark: SparkSession, kafka: Kafka, plan: LedgerPlan, checkpoint: str, on_due: OnDue = ignore
-) -> StreamingQuery:
+def start_ledger(spark: SparkSession, kafka: Kafka, plan: LedgerPlan, checkpoint: str) -> StreamingQuery:
     """Start the ledger, from where the checkpoint says."""
-    writer = ledger_writer(spark, kafka, plan, checkpoint, on_due=on_due)
+    writer = ledger_writer(spark, kafka, plan, checkpoint)
     return writer.trigger(processingTime=f"{plan.interval_ms} milliseconds").start()
 
 
@@ -112,41 +102,24 @@ def ledger_writer(
     checkpoint: str,
     *,
     time_mode: str = "ProcessingTime",
-    on_due: OnDue = ignore,
 ) -> DataStreamWriter:
     """The ledger's query, ready for a trigger. With the ``time_mode`` None it knows no time, but can end."""
     prepare_markers(kafka, plan.markers_topic, plan.places.session_partitions)
     prepare_clock(kafka, plan.clock_topic)
     session = ledger_session(spark, plan)
-    rows = _read_journal(session, kafka, plan)
-
-    def write(chunks: DataFrame, batch: int) -> None:
-        query_id = session.sparkContext.getLocalProperty("sql.streaming.queryId")
-        if query_id is None:  # without it the markers of one checkpoint would be taken for another's
-            raise HardFailure(
-                "Spark does not say which query runs", remedy="use the Spark that Isthmus names"
-            )
-        writer = UpdateWriter(
-            kafka,
-            plan.journal_topic,
-            plan.places,
-            f"isthmus.{plan.bridge_id}.{NAME}",
-            query_id,
-            plan.markers_topic,
-            batch,
-        )
-        with _processes_of_their_own(session):
-            written = chunks.mapInArrow(writer, "committed long, removed long, due_ms long")
-        due = [row["due_ms"] for row in written.collect() if row["due_ms"] is not None]
-        if due:
-            on_due(min(due))
-
+    updates = decide(_read_journal(session, kafka, plan), plan, time_mode)
+    writer = UpdateWriter(
+        kafka, plan.journal_topic, plan.places, f"isthmus.{plan.bridge_id}.{NAME}", plan.markers_topic
+    )
+    # Not foreachBatch: for that the JVM calls Python, at a port where anybody on this machine could.
+    with _processes_of_their_own(session):
+        written = updates.mapInArrow(writer, "committed long, removed long, due_ms long")
+    written = written.observe(NAME, F.min("due_ms").alias("due_ms"))
     return (
-        decide(rows, plan, time_mode)
-        .writeStream.queryName(NAME)
+        written.writeStream.format("noop")
+        .queryName(NAME)
         .outputMode("update")
         .option("checkpointLocation", checkpoint)
-        .foreachBatch(write)
     )
 
 
@@ -163,6 +136,24 @@ def _processes_of_their_own(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         del environment["ISTHMUS_TASKS"]
+
+
+class NextDue:
+    """Tells of a running ledger when a delayed message is due next, as its batches say."""
+
+    def __init__(self) -> None:
+        self._last_batch = -1
+
+    def read(self, progress: Iterable[StreamingQueryProgress]) -> int | None:
+        """The earliest time that batches have told which were not read yet, in milliseconds of Unix time."""
+        due = []
+        for each in progress:
+            told = each.observedMetrics.get(NAME)
+            due_ms = None if told is None else told["due_ms"]
+            if due_ms is not None and each.batchId > self._last_batch:
+                due.append(int(due_ms))
+                self._last_batch = each.batchId
+        return min(due, default=None)
 
 
 def _read_journal(spark: SparkSession, kafka: Kafka, plan: LedgerPlan) -> DataFrame:

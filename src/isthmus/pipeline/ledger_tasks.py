@@ -26,6 +26,7 @@ from pyspark.sql.streaming.stateful_processor import (
     TimerValues,
 )
 
+from isthmus.errors import HardFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Op, Record
 from isthmus.journal.partitions import JournalPartitions
@@ -219,18 +220,16 @@ class UpdateWriter:
     journal: str
     places: JournalPartitions
     name: str
-    query_id: str
     markers: str
-    batch: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """For ``mapInArrow``; says what was committed and removed, and when a delayed message is due next."""
-        context = TaskContext.get()
-        task = Task(self.name, self.query_id, context.partitionId() if context else 0, self.markers)
+        number, query_id, batch = _running()
+        task = Task(self.name, query_id, number, self.markers)
         due: list[int] = []
         with tempfile.SpooledTemporaryFile(max_size=32 * CHUNK_BYTES) as tombstones:
             committed = _Counted(self._committed(_updates(batches), tombstones, due))
-            write_once(self.kafka, task, self.batch, committed)
+            write_once(self.kafka, task, batch, committed)
             any_removed = tombstones.tell() > 0
             tombstones.seek(0)
             removed = write_repeatable(self.kafka, self._tombstones(tombstones)) if any_removed else 0
@@ -261,6 +260,17 @@ class UpdateWriter:
                 everywhere = update.partition == EVERYWHERE
                 for partition in range(self.places.partitions) if everywhere else (update.partition,):
                     yield Placed(self.journal, partition, Record(update.key, None, []))
+
+
+def _running() -> tuple[int, str, int]:
+    """The number of the task that runs, the id of its query, and the batch."""
+    if (context := TaskContext.get()) is not None:
+        query_id = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        if query_id is not None and batch is not None:
+            return context.partitionId(), query_id, int(batch)
+    # Without them the markers of one checkpoint would be taken for another's.
+    raise HardFailure("Spark does not say which query runs", remedy="use the Spark that Isthmus names")
 
 
 def _updates(batches: Iterable[pa.RecordBatch]) -> Iterator[Update]:

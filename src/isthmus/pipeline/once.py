@@ -163,8 +163,8 @@ def _is_after(identity: str, offsets: Mapping[tuple[str, int], int]) -> bool:
 
 def destinations(plan: RoutingPlan) -> set[str]:
     """Every topic that the plan can publish to by itself; the direct route's are for messages to name."""
-    dead_letters = {plan.dead_letter_topic} if plan.dead_letter_topic else set()
-    return {route.topic for route in plan.routes if route.topic} | dead_letters
+    own = {each for each in (plan.dead_letter_topic, plan.events_topic) if each}
+    return {route.topic for route in plan.routes if route.topic} | own
 
 
 def published_marks(record: Message, origin: bytes) -> tuple[str, str] | None:

@@ -26,13 +26,15 @@ EMBEDDED_PARTITIONS = 4
 def prepare(settings: Settings, kafka: Kafka) -> tuple[RoutingPlan, int]:
     """The plan for the router, and how many partitions it reads. Raises `HardFailure` for what is missing."""
     make_own_topics(settings, kafka)
-    routed = {route.topic for route in (*settings.routes, *settings.temporary_routes)}
-    destinations = routed | (
-        {settings.routing.dead_letter_topic} if settings.routing.dead_letter_topic else set()
-    )
-    sources = {settings.journal.topic, *settings.routing.source_topics}
     if settings.kafka.embedded:
+        _, destinations, sources = _named_topics(settings)
         create_topics(kafka, destinations | sources, EMBEDDED_PARTITIONS)
+    return look(settings, kafka)
+
+
+def look(settings: Settings, kafka: Kafka) -> tuple[RoutingPlan, int]:
+    """The same by the topics as they are: nothing is made."""
+    routed, destinations, sources = _named_topics(settings)
     # For messages whose addresses nobody has looked up, such as those of other programs.
     names = topic_names(kafka) if settings.message_convert else set()
     addressable = {name for name in names if name not in settings.reserved_topics}
@@ -52,6 +54,7 @@ def prepare(settings: Settings, kafka: Kafka) -> tuple[RoutingPlan, int]:
         routes=settings.all_routes,
         on_error=settings.routing.on_error,
         dead_letter_topic=settings.routing.dead_letter_topic,
+        events_topic=settings.events_topic,
         propagate_non_durable=settings.routing.non_durable == "propagate",
         keep_destinations=settings.keeps_destinations,
         max_message_bytes=limits,
@@ -59,6 +62,13 @@ def prepare(settings: Settings, kafka: Kafka) -> tuple[RoutingPlan, int]:
         partitions={name: facts[name].partitions for name in published},
     )
     return plan, sum(facts[name].partitions for name in sources)
+
+
+def _named_topics(settings: Settings) -> tuple[set[str], set[str], set[str]]:
+    """The topics that the settings name: of routes, of routes and dead letters, and those that are read."""
+    routed = {route.topic for route in (*settings.routes, *settings.temporary_routes)}
+    dead_letters = {settings.routing.dead_letter_topic} if settings.routing.dead_letter_topic else set()
+    return routed, routed | dead_letters, {settings.journal.topic, *settings.routing.source_topics}
 
 
 def prepare_ledger(settings: Settings, kafka: Kafka) -> LedgerPlan:

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from isthmus.config.model.settings import PipelineSettings
 from isthmus.kafka.options import Kafka
+from isthmus.pipeline.cluster import first_attempts, is_local
 from isthmus.pipeline.once import (
     Published,
     await_tasks,
@@ -34,6 +35,11 @@ _log = logging.getLogger(__name__)
 SOURCE_DEFAULTS = {
     # A message of a transaction that was rolled back was never sent.
     "isolation.level": "read_committed",
+}
+REAL_TIME_SOURCE = {
+    # A broker answers when it has something, or else after so long: the fewer answers say nothing, the less
+    # there is to do for nothing.
+    "fetch.max.wait.ms": "5000",
 }
 BATCH_SOURCE = {
     # A batch ends where its topics ended when it began. Where that is behind the mark of a transaction, which
@@ -67,7 +73,7 @@ def read_topics(
     most_per_batch: int | None = None,
 ) -> DataFrame:
     """What is and comes in the topics, from their beginning."""
-    defaults = SOURCE_DEFAULTS | ({} if real_time else BATCH_SOURCE)
+    defaults = SOURCE_DEFAULTS | (REAL_TIME_SOURCE if real_time else BATCH_SOURCE)
     reader = (
         spark.readStream.format("kafka")
         .option("subscribe", ",".join(topics))
@@ -78,7 +84,8 @@ def read_topics(
     )
     if most_per_batch is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(most_per_batch))
-    return reader.options(**_prefixed(defaults | kafka.java_options())).load()
+    rows = reader.options(**_prefixed(defaults | kafka.java_options())).load()
+    return rows if is_local(spark.sparkContext.master) else first_attempts(rows)
 
 
 def start_router(
@@ -152,7 +159,7 @@ class RouterStarts:
         """Return when what ran before can no longer write. Raises `Outage` when that takes long."""
         if self._last is not None:
             await_tasks(self._spark, self._last)
-        if self._settings.master.startswith("local"):
+        if is_local(self._spark.sparkContext.master):
             close_producers(self._spark)
         elif self._last is not None and self._last.exception() is not None:
             # Producers of executors are out of reach: they send what they have for as long as it may take.

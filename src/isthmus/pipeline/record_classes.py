@@ -39,8 +39,8 @@ def record(folder: Path) -> None:
     options = archive.reading_or_recording()
     if archive.is_recorded or not options:
         return
-    with EmbeddedKafka(folder / "kafka") as broker:
-        _run(Kafka(broker.bootstrap_servers), folder, options)
+    with EmbeddedKafka(folder / "kafka", secured=True) as broker:  # as `isthmus run` has it
+        _run(broker.cluster, folder, options)
         archive.keep(_end_java())
 
 

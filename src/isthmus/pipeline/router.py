@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from isthmus.converters import NoBody
 from isthmus.converters import columns as converters
+from isthmus.converters.jms import DESTINATION, ENCODED
 from isthmus.errors import (
     ConversionFailure,
     DecodeError,
@@ -27,7 +28,7 @@ from isthmus.errors import (
     OversizeFailure,
 )
 from isthmus.journal import layout
-from isthmus.journal.columns import MessageColumns, kafka_headers, no_headers
+from isthmus.journal.columns import MessageColumns, kafka_header, kafka_headers, no_headers
 from isthmus.message import NON_PERSISTENT
 from isthmus.pipeline import measures
 from isthmus.pipeline.measures import code
@@ -36,9 +37,13 @@ from isthmus.routing import columns as routing
 from isthmus.routing import size
 from isthmus.routing.plan import Outcome, RoutingPlan
 from isthmus.routing.route import DIRECT, OnError, Route
+from isthmus.telemetry.events import SAMPLE
 
 STOP_MARK = "isthmus-stop:"
 """What begins the message of the error that policy ``stop`` raises; JSON follows."""
+
+LONGEST_REASON = 1_000
+"""What is longer in an event is cut off there."""
 
 T = TypeVar("T", bound=Hashable)
 
@@ -50,11 +55,19 @@ def route(rows: DataFrame, plan: RoutingPlan) -> DataFrame:
 
 
 def decide(rows: DataFrame, plan: RoutingPlan, message: MessageColumns) -> DataFrame:
-    """The rows that are messages, each with its outcome and with what would be published."""
+    """The rows that are messages, each with its outcome and with what would be published.
+
+    Of the rows that are none there are those that the sample falls on: they tell how far the router is.
+    """
+    sampled = F.col("offset") % SAMPLE == 0
+    interpreted = {"expired": _expired(message), "started_ns": F.when(sampled, measures.now_ns())}
+    is_message = ~message.tombstone & (F.col("defect").isNotNull() | (message.op == layout.Op.ADD.value))
     decided = (
-        message.read(rows, {"latency_ms": measures.latency_ms(), "expired": _expired(message)})
+        message.read(rows, interpreted, tombstones=sampled)
         .withColumn("defect", message.defect)
-        .where(F.col("defect").isNotNull() | (message.op == layout.Op.ADD.value))
+        .withColumn("is_message", F.coalesce(is_message, F.lit(False)))
+        .where(F.col("is_message") | sampled)
+        .withColumn("defect", F.when(F.col("is_message"), F.col("defect")))
         .withColumn("aside", _aside(plan, message))
         .withColumn("route", _first_match(plan, message))
         .transform(lambda routed: _with_destinations(routed, plan, message))
@@ -72,10 +85,12 @@ def decide(rows: DataFrame, plan: RoutingPlan, message: MessageColumns) -> DataF
 
 def _publish(decided: DataFrame, plan: RoutingPlan, message: MessageColumns) -> DataFrame:
     """The records for Spark's Kafka sink; every outcome is counted on the way."""
+    events = {"event": _event(plan, message), "id": message.stable_id} if plan.events_topic else {}
     to_publish = decided.select(
         "outcome",
         "route",
-        "latency_ms",
+        "timestamp",
+        "started_ns",
         _for_outcome(
             published=F.col("new_topic"),
             dead_lettered=F.lit(plan.dead_letter_topic),
@@ -87,16 +102,70 @@ def _publish(decided: DataFrame, plan: RoutingPlan, message: MessageColumns) -> 
             "headers"
         ),
         *([_partition().alias("partition")] if _senders_choose(plan) else []),
+        *(column.alias(name) for name, column in events.items()),
     )
     counted = to_publish.observe(measures.NAME, *measures.aggregates(len(plan.routes)))
     columns = ("topic", "key", "value", "headers", *(["partition"] if _senders_choose(plan) else []))
-    return counted.where(F.col("topic").isNotNull()).select(*columns)
+    with_events = _with_events(counted, plan) if plan.events_topic else counted
+    return with_events.where(F.col("topic").isNotNull()).select(*columns)
+
+
+def _event(plan: RoutingPlan, message: MessageColumns) -> Column:
+    """What there is to tell of the row, but for the time that it took; see `isthmus.telemetry.events`."""
+    outcomes = F.array(*[F.lit(each.value) for each in Outcome])
+    failed = F.col("outcome").isin(code(Outcome.SKIPPED), code(Outcome.DEAD_LETTERED))
+    event = F.struct(
+        message.stable_id.alias("position"),
+        F.get(outcomes, F.col("outcome")).alias("outcome"),
+        _listed(plan, lambda route: route.name).alias("route"),
+        F.when(failed, F.col("error.code")).alias("code"),
+        F.when(failed, F.left(F.col("error.message"), F.lit(LONGEST_REASON))).alias("reason"),
+    )
+    return F.when(failed | F.col("started_ns").isNotNull(), event)
+
+
+def _with_events(counted: DataFrame, plan: RoutingPlan) -> DataFrame:
+    """The records, and behind each that has something to tell an event.
+
+    It reads the clock again: everything before `observe` is worked out by then.
+    """
+    event, has_record = F.col("event"), F.col("topic").isNotNull()
+    outputs = (
+        F.when(event.isNull(), F.array(F.lit(False)))
+        .when(has_record, F.array(F.lit(False), F.lit(True)))
+        .otherwise(F.array(F.lit(True)))
+    )
+    measured = F.col("started_ns").isNotNull()
+    told = F.struct(
+        *(event[name].alias(name) for name in ("position", "outcome", "route", "code", "reason")),
+        F.when(measured, measures.now_ms() - F.unix_millis("timestamp")).alias("age_ms"),
+        F.when(measured, measures.now_ns() - F.col("started_ns")).alias("routing_ns"),
+    )
+    marks = kafka_headers(
+        {
+            layout.ORIGIN: F.lit(plan.bridge_id),
+            layout.STABLE_ID: F.col("id"),
+            layout.ERROR_ROUTE: F.coalesce(event["route"], F.lit("")),
+        }
+    )
+
+    def either(name: str, of_event: Column) -> Column:
+        return F.when(F.col("is_event"), of_event).otherwise(F.col(name)).alias(name)
+
+    return counted.withColumn("is_event", F.explode(outputs)).select(
+        either("topic", F.lit(plan.events_topic)),
+        either("key", F.lit(None).cast("binary")),
+        either("value", F.to_json(told).cast("binary")),
+        either("headers", marks),
+        *([either("partition", F.lit(None).cast("int"))] if _senders_choose(plan) else []),
+    )
 
 
 def _aside(plan: RoutingPlan, message: MessageColumns) -> Column:
     """Why a message is left aside before any route is tried; null when it is not."""
     aside = (
         F.when(F.col("defect").isNotNull(), None)
+        .when(~F.col("is_message"), code(Outcome.IGNORED))
         .when(message.published_by(plan.bridge_id), code(Outcome.LOOPED))
         .when(F.col("expired"), code(Outcome.EXPIRED))
     )
@@ -178,14 +247,20 @@ def _conversion(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]
         )
 
     def headers(kept: str) -> Column:
-        kinds = {"jms": message.own_headers, "user": F.col("by_user.headers")}
         marks = _marks(plan, message)
-        if kept == "jms":
-            return F.concat(kinds[kept], marks)
-        return F.concat(kinds.get(kept, no_headers()), marks, message.sender)
+        name, value = ENCODED
+        encoded = F.concat(F.array(kafka_header(name, F.lit(value))), marks)
+        kinds = {
+            "jms": F.concat(message.own_headers, marks),
+            DESTINATION: F.concat(
+                message.own_headers, F.when(converters.is_encoded(message), encoded).otherwise(marks)
+            ),
+            "user": F.concat(F.col("by_user.headers"), marks, message.sender),
+        }
+        return kinds.get(kept, F.concat(marks, message.sender))
 
     def kept(route: Route) -> str:
-        return "user" if route.has_own_converter else route.convert if route.convert == "jms" else ""
+        return "user" if route.has_own_converter else route.convert if route.has_jms_headers else ""
 
     topics = _listed(plan, lambda route: route.topic or None)
     if _has_direct(plan):
@@ -195,7 +270,7 @@ def _conversion(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]
         "new_topic": topics,
         "new_key": _of_route(
             plan,
-            lambda route: (route.key, route.is_direct, route.convert != "jms", route.has_own_converter),
+            lambda route: (route.key, route.is_direct, not route.has_jms_headers, route.has_own_converter),
             key,
         ).cast("binary"),
         "new_value": _of_route(plan, lambda route: (route.convert, route.no_body), value).cast("binary"),
@@ -209,7 +284,7 @@ def _has_direct(plan: RoutingPlan) -> bool:
 
 def _senders_choose(plan: RoutingPlan) -> bool:
     """Whether a message may name the partition that it goes to."""
-    return any(route.convert != "jms" for route in plan.routes)
+    return not all(route.has_jms_headers for route in plan.routes)
 
 
 def _partition() -> Column:
@@ -321,7 +396,7 @@ def _surely_fits(plan: RoutingPlan, message: MessageColumns) -> Column:
 
 def _partition_source(route: Route) -> Callable[[MessageColumns], Column]:
     """Where the partition of a route's records comes from."""
-    if route.convert == "jms":
+    if route.has_jms_headers:
         return _no_partition
     return _users_partition if route.has_own_converter else _asked_partition
 

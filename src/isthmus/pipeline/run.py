@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -12,50 +14,109 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from isthmus.config.model.settings import LEDGER, ROUTER, Settings
-from isthmus.errors import HardFailure
+from isthmus.errors import HardFailure, Outage
+from isthmus.kafka.lock import BridgeLock
 from isthmus.kafka.options import Kafka
-from isthmus.pipeline import measures
+from isthmus.pipeline import ledger_tasks, measures
+from isthmus.pipeline.checkpoint import parse_offsets, read_checkpoint
 from isthmus.pipeline.clock import Clock
+from isthmus.pipeline.cluster import await_slots, check_slots, is_local, try_python
 from isthmus.pipeline.failure import explain
-from isthmus.pipeline.ledger import start_ledger
+from isthmus.pipeline.ledger import NextDue, start_ledger
 from isthmus.pipeline.once import hold
-from isthmus.pipeline.prepare import prepare, prepare_ledger
+from isthmus.pipeline.prepare import look, prepare, prepare_ledger
 from isthmus.pipeline.publish import RouterStarts
 from isthmus.pipeline.session import start_session
+from isthmus.pipeline.state_lock import this_process
 from isthmus.pipeline.supervised import Supervised
+from isthmus.pipeline.topic_watch import LOOK_S, TopicWatch, differ
+from isthmus.routing.plan import RoutingPlan
+from isthmus.telemetry.jmx import RouterBeans
+from isthmus.telemetry.live import LiveTelemetry
 from isthmus.telemetry.metrics import RouterMetrics
 
+_log = logging.getLogger(__name__)
+
+_CHANGED = "max.message.bytes or the partitions of a topic have changed"
 _DRIVER_GONE = (Py4JError, ConnectionError, EOFError)
 """What PySpark raises when the JVM behind it has gone."""
+
+
+PROGRESS_S = 1.0
+"""How often Spark is asked for the batches that it has done."""
 
 
 class Pipeline:
     """Runs until it is stopped or fails. Call `poll` now and then: it raises what went wrong."""
 
-    def __init__(self, settings: Settings, kafka: Kafka) -> None:
+    def __init__(self, settings: Settings, kafka: Kafka, *, look_s: float = LOOK_S) -> None:
+        """``look_s`` is how often topics are looked at that may have changed."""
         self._settings = settings
         self._kafka = kafka
         self._log_dir = settings.local_state_dir / "logs"
-        self.metrics = RouterMetrics(settings.bridge_id, [route.name for route in settings.all_routes])
+        self.metrics = RouterMetrics(
+            settings.bridge_id, {route.name: route.topic for route in settings.all_routes}
+        )
+        self._telemetry: LiveTelemetry | None = None
+        self._progress_due = 0.0
         self._starts: RouterStarts | None = None
+        self._plan: RoutingPlan | None = None
+        self._topics = TopicWatch(lambda: look(settings, kafka)[0], look_s=look_s)
         self._spark: SparkSession | None = None
         self._last_batch = -1
-        self._router = Supervised(ROUTER, self._start_router, lambda error: self._explain(ROUTER, error))
-        ledger = Supervised(LEDGER, self._start_ledger, lambda error: self._explain(LEDGER, error))
+        self._router = Supervised(ROUTER, self._start_router, self._explain_router)
+        self._next_due = NextDue()
+        ledger = self._ledger = Supervised(
+            LEDGER, self._start_ledger, lambda error: self._explain(LEDGER, error)
+        )
         self._queries = [each for each in (self._router, ledger) if each.name in settings.queries]
         self._clock: Clock | None = None
+        self._lock = BridgeLock(kafka, settings.bridge_id, holder=this_process())
 
     def start(self) -> None:
-        """Check the topics, start Spark and the queries. Raises `HardFailure` when that cannot be done."""
+        """Check the topics, start Spark and the queries. Raises `HardFailure` when that cannot be done.
+
+        `AlreadyRunning` if another process runs the pipeline of this bridge.
+        """
+        self._lock.request()  # after a crash it is free some seconds later, which Spark takes, too
         self._spark = start_session(
             f"isthmus {self._settings.bridge_id}",
             self._settings.pipeline,
             tasks=self._tasks(),
             log_dir=self._log_dir,
         )
+        self._lock.acquire()
         hold(self._spark, self._settings.local_state_dir / "driver.lock")
+        if not is_local(self._spark.sparkContext.master):
+            await_slots(self._spark, self._slots_needed())
+            if LEDGER in self._settings.queries:
+                try_python(self._spark, ledger_tasks.__name__)
+        if ROUTER in self._settings.queries:
+            self._start_telemetry(self._spark)
         for query in self._queries:
             query.start()
+
+    def _start_telemetry(self, spark: SparkSession) -> None:
+        beans = RouterBeans(spark.sparkContext._jvm)
+
+        def show() -> None:
+            with suppress(*_DRIVER_GONE):  # then `poll` says so
+                beans.show(self.metrics)
+
+        settings = self._settings
+        routed = {route.topic for route in settings.all_routes if route.topic}
+        by_address = any(route.is_direct for route in settings.all_routes)
+        self._telemetry = LiveTelemetry(
+            self._kafka,
+            settings.events_topic,
+            self.metrics,
+            sources=frozenset((settings.journal.topic, *settings.routing.source_topics)),
+            is_destination=lambda topic: (
+                topic in routed or (by_address and topic not in settings.reserved_topics)
+            ),
+            on_news=show,
+        )
+        self._telemetry.start()
 
     def _tasks(self) -> int:
         """How many may run at once, so that no query waits for another."""
@@ -66,19 +127,29 @@ class Pipeline:
             tasks += prepare_ledger(self._settings, self._kafka).places.session_partitions
         return tasks
 
+    def _slots_needed(self) -> int:
+        """Without so many some partition would not be read until another one's task ends."""
+        if self._settings.pipeline.mode != "real-time" or ROUTER not in self._settings.queries:
+            return 1
+        return prepare(self._settings, self._kafka)[1] + (LEDGER in self._settings.queries)
+
     def _start_router(self) -> StreamingQuery:
+        if not is_local(self._session.sparkContext.master):
+            check_slots(self._session, self._slots_needed())
         if self._starts is None:
             self._starts = RouterStarts(
                 self._session, self._kafka, self._settings.pipeline, self._checkpoint(ROUTER)
             )
-        plan, _ = prepare(self._settings, self._kafka)
+        self._plan, _ = prepare(self._settings, self._kafka)
         self._last_batch = -1
-        return self._starts.start(plan)
+        if (done := read_checkpoint(self._session, self._checkpoint(ROUTER))) is not None:
+            self.metrics.routed(done.offsets)
+        return self._starts.start(self._plan)
 
     def _start_ledger(self) -> StreamingQuery:
         plan = prepare_ledger(self._settings, self._kafka)
-        clock = self._clock = Clock(self._kafka, plan.clock_topic, plan.timeout_ms)
-        return start_ledger(self._session, self._kafka, plan, self._checkpoint(LEDGER), on_due=clock.wake_at)
+        self._clock = Clock(self._kafka, plan.clock_topic, plan.timeout_ms)
+        return start_ledger(self._session, self._kafka, plan, self._checkpoint(LEDGER))
 
     @property
     def _session(self) -> SparkSession:
@@ -100,10 +171,14 @@ class Pipeline:
 
     def poll(self) -> None:
         """Count what was done, and look after the queries. Raises `HardFailure` once one cannot go on."""
+        self._lock.poll()
         try:
+            if time.monotonic() >= self._progress_due:
+                self._progress_due = time.monotonic() + PROGRESS_S
+                self._count_batches()
+                self._wind_clock()
             if self._router.query is not None:
-                for progress in self._router.query.recentProgress:
-                    self._count(progress)
+                self._watch_topics()
             for query in self._queries:
                 query.poll()
             if self._clock is not None:
@@ -122,23 +197,66 @@ class Pipeline:
     def _explain(self, query: str, error: str) -> HardFailure:
         return explain(query, error, self._settings, self._kafka, self._log)
 
+    def _explain_router(self, error: str) -> HardFailure:
+        # A record that its topic does not take was one that the topic took when the plan was made.
+        if (
+            "RecordTooLargeException" in error
+            and self._plan is not None
+            and differ(look(self._settings, self._kafka)[0], self._plan)
+        ):
+            return Outage(_CHANGED, remedy="none is needed: it starts again with what holds now")
+        return self._explain(ROUTER, error)
+
+    def _count_batches(self) -> None:
+        query = self._router.query
+        last = None if query is None else query.lastProgress
+        if query is None or last is None or last.batchId <= self._last_batch:
+            return
+        for progress in query.recentProgress:
+            self._count(progress)
+
+    def _wind_clock(self) -> None:
+        """Have the ledger look at the time when a delayed message is due."""
+        query = self._ledger.query
+        if query is not None and self._clock is not None:
+            due_ms = self._next_due.read(query.recentProgress)
+            if due_ms is not None:
+                self._clock.wake_at(due_ms)
+
+    def _watch_topics(self) -> None:
+        """Have the router start again if its plan says of topics what is no longer so."""
+        now = self._topics.poll()
+        if now is not None and self._plan is not None and differ(now, self._plan):
+            _log.warning("%s: the router starts again", _CHANGED)
+            self._router.restart()
+
     def _count(self, progress: StreamingQueryProgress) -> None:
         observed = progress.observedMetrics.get(measures.NAME)
         if progress.batchId > self._last_batch and observed is not None:
             self.metrics.add(measures.read(observed.asDict(), len(self._settings.all_routes)))
             self._last_batch = progress.batchId
+            for source in progress.sources:
+                self.metrics.routed(parse_offsets(source.endOffset))
 
     def stop(self) -> None:
         """Stop all queries, and Spark. The next start goes on from their checkpoints."""
         spark, self._spark, self._starts = self._spark, None, None
+        telemetry, self._telemetry = self._telemetry, None
         with suppress(*_DRIVER_GONE):  # then there is nothing left to stop
             for query in self._queries:
                 query.stop()
+            if telemetry is not None:
+                telemetry.stop()
             if spark is not None:
                 spark.stop()
+        self._lock.release()
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(

@@ -1,6 +1,7 @@
 """The Spark session that the queries run in, with what every user gets by default.
 
-What a user sets under ``pipeline.spark.*`` wins over all of it.
+What a user sets under ``pipeline.spark.*`` wins over all of it, and what ``spark-submit`` was told over these
+defaults.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
+import javaproperties
 import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -24,6 +28,8 @@ from isthmus.embedded import jars
 from isthmus.embedded.class_archive import ClassArchive
 from isthmus.embedded.java import java_command
 from isthmus.errors import HardFailure
+from isthmus.pipeline.cluster import is_local, ship_package
+from isthmus.private import UMASK
 
 # ParallelGC moves 13 % more records than G1: batches are garbage all at once. And the router's plan becomes
 # methods of more than 8 KB, which the JVM would leave to its interpreter.
@@ -31,7 +37,14 @@ _JVM = ("-XX:+UseParallelGC", "-XX:-DontCompileHugeMethods")
 
 
 def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir: Path) -> SparkSession:
-    """A session whose master has room for that many tasks at once; Spark's own log goes to the folder."""
+    """A session whose master has room for that many tasks at once; Spark's own log goes to the folder.
+
+    Where ``spark-submit`` runs this process, what that was told holds in place of these defaults and of the
+    settings' master.
+    """
+    log_dir.mkdir(parents=True, exist_ok=True)
+    submitted = _submitted(log_dir / "spark.out")
+    master = submitted.get("spark.master", settings.master)
     logging = Path(str(resources.files(__package__))) / "log4j2.properties"
     of_log = (
         f"-Dlog4j2.configurationFile={logging.as_uri()}",
@@ -40,7 +53,9 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
     )
     defaults = {
         "spark.app.name": name,
-        "spark.master": _with_slots(settings.master, tasks),
+        # Checkpoints hold messages of open transactions. Hadoop does not ask the process what it would have.
+        "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
+        "spark.master": _with_slots(master, tasks),
         # Spark takes them apart as a shell does: a folder may have a blank in its name.
         "spark.driver.extraJavaOptions": shlex.join((*_JVM, *of_log)),
         "spark.executor.extraJavaOptions": shlex.join(_JVM),
@@ -60,7 +75,7 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|jaas|ssl[.]key",
         "spark.sql.redaction.options.regex": "(?i)url|secret|password|token|jaas|ssl[.]key",
     }
-    if settings.master.startswith("local"):
+    if is_local(master):
         # Driver and executor are one process: nobody else has to reach it, or needs its jars.
         defaults |= {
             "spark.driver.bindAddress": "127.0.0.1",
@@ -72,17 +87,23 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
                 "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
             ),
         }
+        if not settings.master.startswith("local-cluster"):
+            # Who calls at the driver's ports must know a secret, which Spark makes for itself.
+            defaults["spark.authenticate"] = "true"
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Spark would take the first python3 that it finds, which need not have this package.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     else:
         defaults["spark.jars"] = ",".join(map(str, jars.files("spark")))
+        defaults["spark.driver.extraClassPath"] = jars.classpath("spark")
         # A task that is tried again would publish again: the query has to start anew, which does not.
         defaults["spark.task.maxFailures"] = "1"
-    log_dir.mkdir(parents=True, exist_ok=True)
-    options = defaults | dict(settings.spark)
+    options = defaults | submitted | dict(settings.spark)
     _launch(options, log_dir / "spark.out")
-    return SparkSession.Builder().config(map=dict(options)).getOrCreate()
+    session = SparkSession.Builder().config(map=dict(options)).getOrCreate()
+    if not is_local(options["spark.master"]):
+        ship_package(session, log_dir)
+    return session
 
 
 def class_archive(run_folder: Path) -> ClassArchive:
@@ -94,6 +115,14 @@ def class_archive(run_folder: Path) -> ClassArchive:
     return ClassArchive(java_command(), classpath, run_folder, shelf=Path(sys.prefix) / "isthmus")
 
 
+def _submitted(output: Path) -> dict[str, str]:
+    """What ``spark-submit`` was told; nothing if it does not run this process."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    _launch({}, output)
+    return dict(SparkConf().getAll())
+
+
 def _launch(options: Mapping[str, str], output: Path) -> None:
     """Start the JVM, if there is none yet. What it and its Python processes print goes to the file.
 
@@ -101,10 +130,9 @@ def _launch(options: Mapping[str, str], output: Path) -> None:
     """
     if SparkContext._gateway is not None:
         return
-    with output.open("wb") as file:
-        streams = {"stdout": file, "stderr": file}
+    with _submitting(options, output.parent), output.open("wb") as file:
         try:
-            gateway = launch_gateway(SparkConf().setAll(list(options.items())), streams)  # type: ignore[no-untyped-call]
+            gateway = launch_gateway(popen_kwargs={"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
         except PySparkRuntimeError:
             said = output.read_text(errors="replace").strip().splitlines() or ["it does not say why"]
             raise HardFailure(
@@ -112,6 +140,29 @@ def _launch(options: Mapping[str, str], output: Path) -> None:
                 remedy=f"check that java is version 17 or later, and pipeline.spark.*; see {output}",
             ) from None
     SparkContext._ensure_initialized(gateway=gateway)
+
+
+@contextmanager
+def _submitting(options: Mapping[str, str], folder: Path) -> Iterator[None]:
+    """A JVM that starts in the block has these options.
+
+    They may be secrets, and anybody on the machine can read the arguments of a process. So they stand in a
+    file that nobody else can read, and that is gone when the JVM has read it.
+    """
+    variable = "PYSPARK_SUBMIT_ARGS"
+    given = os.environ.get(variable)
+    with tempfile.NamedTemporaryFile("w", dir=folder, prefix="spark-", suffix=".properties") as file:
+        file.write(javaproperties.dumps(options, timestamp=False))
+        file.flush()
+        own = shlex.join(["--properties-file", file.name, "--load-spark-defaults"])
+        os.environ[variable] = f"{own} {given or 'pyspark-shell'}"
+        try:
+            yield
+        finally:
+            if given is None:
+                del os.environ[variable]
+            else:
+                os.environ[variable] = given
 
 
 def _with_slots(master: str, tasks: int) -> str:

@@ -80,6 +80,11 @@ class Supervised:
             else:
                 self._start_again()
 
+    def restart(self) -> None:
+        """Stop the query; the next `poll` starts it again."""
+        if self._query is not None:
+            self._query.stop()
+
     def stop(self) -> None:
         """Stop the query. The next start goes on from its checkpoint."""
         if self._query is not None:

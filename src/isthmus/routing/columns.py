@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 
+from py4j.java_gateway import JavaObject
+from pyspark import SparkContext
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from isthmus.journal.layout import type_entry
 from isthmus.message import OPAQUE_TYPES, HeaderType
 from isthmus.routing.key import FLOATING_TYPES, MAX_MATCHED_LENGTH, NOT_FINITE
+from isthmus.routing.pattern import in_re2, literal_start
 from isthmus.routing.predicate import (
     NUMBER,
     Address,
@@ -59,10 +62,36 @@ def matches(predicate: Predicate, address: Column, header: HeaderLookup) -> Colu
             case OneOf(field, literals):
                 return _balanced(Column.__or__, [_compare(value(field), "==", each) for each in literals])
             case Match(field, pattern):
-                # (?d): only \n ends a line, as in Python
-                return _certain(value(field).rlike(f"(?d){pattern}"))
+                return _certain(finds(value(field), pattern))
 
     return meaning(predicate)
+
+
+def finds(value: Column, pattern: str) -> Column:
+    """Whether a text has what the pattern describes; null where the text is null.
+
+    Spark has no function for RE2, but one that calls a method, which its code generator takes as it does its
+    own functions. ``rlike`` is Java's engine: a text can make it overflow its stack.
+    """
+    if (start := literal_start(pattern)) is not None:
+        return value.startswith(start)
+    jvm = SparkContext._jvm
+    if jvm is None:
+        raise RuntimeError("a pattern needs a Spark session")
+    columns, types = jvm.org.apache.spark.sql.classic.ExpressionUtils, jvm.org.apache.spark.sql.types
+    expressions = jvm.org.apache.spark.sql.catalyst.expressions
+
+    def call(on: JavaObject, method: str, gives: JavaObject, *arguments: JavaObject) -> JavaObject:
+        # The arguments' types are not checked; a null gives null; the same call gives the same.
+        seq = jvm.PythonUtils.toSeq
+        return expressions.objects.Invoke(on, method, gives, seq(list(arguments)), seq([]), True, True, True)
+
+    re2 = jvm.com.google.re2j.Pattern.compile(in_re2(pattern))
+    literal = expressions.Literal(re2, types.ObjectType(re2.getClass()))
+    string = types.ObjectType(jvm.java.lang.Class.forName("java.lang.String"))
+    text = call(columns.expression(value._jc), "toString", string)
+    matcher = call(literal, "matcher", types.ObjectType(re2.matcher("").getClass()), text)
+    return Column(columns.column(call(matcher, "find", types.DataTypes.BooleanType)))
 
 
 def _compare(value: Column, sign: str, literal: Literal) -> Column:

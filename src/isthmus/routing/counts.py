@@ -16,22 +16,30 @@ class RouteCounts:
 
     success: int = 0
     failure: int = 0
-    latency_ms: int = 0
-    """Added up over the sampled records: from the journal's timestamp until they were routed."""
+    routing_ns: int = 0
+    """Added up over the sampled records: how long it took to route and to convert them."""
+    age_ms: int = 0
+    """Likewise: from the journal's timestamp until they were routed."""
     sampled: int = 0
 
     def __add__(self, other: RouteCounts) -> RouteCounts:
         return RouteCounts(
             self.success + other.success,
             self.failure + other.failure,
-            self.latency_ms + other.latency_ms,
+            self.routing_ns + other.routing_ns,
+            self.age_ms + other.age_ms,
             self.sampled + other.sampled,
         )
 
     @property
-    def latency_avg_ms(self) -> float | None:
+    def routing_avg_ms(self) -> float | None:
         """The average over the sampled records; None before there is one."""
-        return self.latency_ms / self.sampled if self.sampled else None
+        return self.routing_ns / 1_000_000 / self.sampled if self.sampled else None
+
+    @property
+    def age_avg_ms(self) -> float | None:
+        """Likewise."""
+        return self.age_ms / self.sampled if self.sampled else None
 
 
 @dataclass(frozen=True, slots=True)

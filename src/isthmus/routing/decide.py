@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from isthmus.converters import NoBody, converter
+from isthmus.converters.jms import CONVERTIBLE, DESTINATION, ENCODED
 from isthmus.converters.journaled import as_amqp, kafka_value
 from isthmus.errors import DecodeError, DestinationFailure, OversizeFailure, SoftFailure
 from isthmus.journal import layout
@@ -130,8 +131,8 @@ def _publish(
         # A record of another topic that has no value is a tombstone, and stays one.
         no_body = NoBody.NULL if entry.message.protocol == "kafka" else route.no_body
         value = kafka_value(route.convert, entry, no_body)
-        if route.convert == "jms":
-            headers = own_headers
+        if route.has_jms_headers:
+            headers = own_headers if _is_readable(route, entry) else [*own_headers, ENCODED]
         else:
             partition = _partition_asked_for(entry)
     if partition is not None and not 0 <= partition < (partition + 1 if partitions is None else partitions):
@@ -143,11 +144,17 @@ def _publish(
     return published, partition
 
 
+def _is_readable(route: Route, entry: Entry) -> bool:
+    """Whether the value is the body, and not the encoded message, as it may be in a JMS destination."""
+    message = entry.message
+    return route.convert != DESTINATION or message.body.kind in CONVERTIBLE or message.protocol != "amqp"
+
+
 def _key(route: Route, record: Record, entry: Entry) -> bytes | None:
     """The header that the route names, or what the sender asks for; or else the message id, if not direct."""
     if route.key is not None:
         return select_key(entry.message, route.key, route.key_pattern)
-    if route.convert == "jms":
+    if route.has_jms_headers:
         return record.key
     asked_for = dict(entry.conversion).get(layout.KEY)
     return asked_for if asked_for is not None or route.is_direct else record.key

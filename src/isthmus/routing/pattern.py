@@ -1,64 +1,154 @@
-"""Regular expressions that Java and Python read alike.
+r"""Regular expressions: the syntax and meaning of Python's, run by RE2.
 
-A route's pattern runs in Java; the reference and ``isthmus check`` are Python. What one of them refuses, or
-reads otherwise than the other, is no pattern here: a route must not pass the check and then take the router
-down, or take other messages than the reference says.
+A route's pattern meets whatever a sender puts into a message. Java's engine goes back and forth over such a
+text: it overflows the stack where a group is repeated, and may take for ever. RE2 reads a text once, whatever
+is in it. `in_re2` writes a pattern in RE2's syntax, from the tree that Python's parser makes of it, so that
+it finds what Python finds; what RE2 cannot do (to look around, to find the same text again) is no pattern.
+
+``\d``, ``\w``, ``\s``, ``\b`` and ``(?i)`` are about ASCII, and ``$`` is the end of the value.
 """
 
 from __future__ import annotations
 
 import re
+import re._constants as op  # type: ignore[import-not-found]
+import re._parser as parser  # type: ignore[import-not-found]
 import warnings
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final
 
-_ELEMENT = re.compile(
-    r"""
-      (?P<escape>\\.)
-    | (?P<group>\(\?(?:[A-Za-z-]+[:)]|<[=!]|.)?)
-    | (?P<braces>\{[^}]*\}?)
-    | (?P<class>\[\^?\]?(?:\\.|[^\]\\])*\])
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_GROUPS = re.compile(r"\(\?(?:[:=!>]|<[=!]|i[:)])")
-_COUNT = re.compile(r"\{[0-9]{1,4}(?:,[0-9]{0,4})?\}")
-_ESCAPES_IN_CLASS = frozenset("dDwWsSnrtf")
-_ESCAPES = _ESCAPES_IN_CLASS | frozenset("bA123456789")
+MAX_ELEMENTS: Final = 5_000
+"""How long a pattern may be, repetitions written out: RE2 tries each of its elements at each character."""
+
+_MAX_COUNT: Final = 1_000  # of a repetition in RE2
+_DOLLARS: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\$)", re.DOTALL)
+_FLAGS: Final = re.IGNORECASE | re.ASCII
+
+_POSITIONS: Final = {
+    op.AT_BEGINNING: r"\A",
+    op.AT_BEGINNING_STRING: r"\A",
+    op.AT_END_STRING: r"\z",
+    op.AT_BOUNDARY: r"\b",
+}
+_CATEGORIES: Final = {
+    op.CATEGORY_DIGIT: r"\d",
+    op.CATEGORY_NOT_DIGIT: r"\D",
+    op.CATEGORY_WORD: r"\w",
+    op.CATEGORY_NOT_WORD: r"\W",
+    op.CATEGORY_SPACE: r"\t-\r ",  # RE2's own \s knows no vertical tab
+    op.CATEGORY_NOT_SPACE: r"\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{10ffff}",
+}
+_REFUSED: Final = {
+    op.ASSERT: "looks ahead or behind, which RE2 does not: combine two patterns with &&",
+    op.ASSERT_NOT: "looks ahead or behind, which RE2 does not: use a second pattern, && !(… =~ …)",
+    op.GROUPREF: "refers to a group, which RE2 cannot",
+    op.GROUPREF_EXISTS: "refers to a group, which RE2 cannot",
+    op.ATOMIC_GROUP: "has an atomic group, which RE2 does not know",
+    op.POSSESSIVE_REPEAT: "has a possessive repetition, which RE2 does not know",
+}
 
 
-def check_pattern(pattern: str) -> None:
-    """Raises `ValueError`, with what is wrong, for a pattern that Java or Python would not take as it is."""
-    for element in _ELEMENT.finditer(pattern):
-        text = element[0]
-        if element["escape"] and not _portable_escape(
-            text, _ESCAPES, pattern[element.end() : element.end() + 1]
-        ):
-            raise ValueError(f"{text} does not mean the same in Java and in Python")
-        if element["group"] and not _GROUPS.fullmatch(text):
-            raise ValueError(f"{text} is not for both Java and Python")
-        if element["braces"] and not _COUNT.fullmatch(text):
-            raise ValueError(f"{text} is not a count: a brace that stands for itself is written \\{{")
-        if element["class"]:
-            _check_class(text)
+@lru_cache(maxsize=1_000)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern in Python: the reference for what it finds."""
+    return re.compile(_strict(pattern), re.ASCII)
+
+
+def in_re2(pattern: str) -> str:
+    """The pattern in RE2's syntax. Raises `ValueError`, with what is wrong, for what is no pattern here."""
     try:
         with warnings.catch_warnings(action="error"):  # of what may come to mean something else
-            re.compile(pattern, re.ASCII)
+            tree = parser.parse(_strict(pattern), re.ASCII)
+            written, elements = _sequence(tree, tree.state.flags)
     except (re.error, OverflowError, RecursionError, Warning) as error:
         raise ValueError(str(error)) from None
-
-
-def _check_class(text: str) -> None:
-    inside = re.sub(r"\A\[\^?\]?|\]\Z", "", text)
-    if re.search(r"\[|&&|--|~~|\|\|", re.sub(r"\\.", "", inside, flags=re.DOTALL)):
+    if elements > MAX_ELEMENTS:
         raise ValueError(
-            f"{text}: in a class, write [ as \\[, and no character twice that Java could combine"
+            f"too long: with its repetitions it has {elements} elements, and may have {MAX_ELEMENTS}"
         )
-    for escape in re.findall(r"\\.", inside, re.DOTALL):
-        if not _portable_escape(escape, _ESCAPES_IN_CLASS, ""):
-            raise ValueError(f"{escape} in a class does not mean the same in Java and in Python")
+    return written
 
 
-def _portable_escape(escape: str, letters: frozenset[str], following: str) -> bool:
-    character = escape[1]
-    if character.isdigit():  # \1 is a group; \10 and \101 are read in three ways
-        return character in letters and not following.isdigit()
-    return character in letters or not character.isalnum()
+def literal_start(pattern: str) -> str | None:
+    """The text that a value must begin with, if that is all that the pattern says; else None."""
+    tree = parser.parse(_strict(pattern), re.ASCII)
+    (first, *rest) = tree or [(None, None)]
+    is_start = first == (op.AT, op.AT_BEGINNING) and not tree.state.flags & re.IGNORECASE
+    if is_start and all(kind is op.LITERAL for kind, _ in rest):
+        return "".join(chr(value) for _, value in rest)
+    return None
+
+
+def _strict(pattern: str) -> str:
+    r"""The pattern with ``\Z`` for ``$``, which Python lets match before a newline at the end as well."""
+    return _DOLLARS.sub(lambda found: r"\Z" if found[1] else found[0], pattern)
+
+
+def _sequence(items: Iterable[tuple[Any, Any]], flags: int) -> tuple[str, int]:
+    """The elements written one after the other, and how many they are."""
+    if flags & ~_FLAGS:
+        raise ValueError("of Python's flags only (?i) can be set")
+    written = [_element(kind, value, flags) for kind, value in items]
+    return "".join(text for text, _ in written), 1 + sum(elements for _, elements in written)
+
+
+def _element(kind: Any, value: Any, flags: int) -> tuple[str, int]:
+    if kind is op.ANY:
+        return r"[^\n]", 1
+    if kind is op.AT and value in _POSITIONS:
+        return _POSITIONS[value], 1
+    if kind is op.LITERAL:
+        return _characters([(kind, value)], flags), 1
+    if kind is op.NOT_LITERAL:
+        return _characters([(op.NEGATE, None), (op.LITERAL, value)], flags), 1
+    if kind is op.IN:
+        return _characters(value, flags), 1
+    if kind is op.BRANCH:
+        branches = [_sequence(branch, flags) for branch in value[1]]
+        return f"(?:{'|'.join(text for text, _ in branches)})", sum(elements for _, elements in branches)
+    if kind is op.SUBPATTERN:
+        _, added, removed, inside = value
+        text, elements = _sequence(inside, (flags | added) & ~removed)
+        return f"(?:{text})", elements
+    if kind in (op.MAX_REPEAT, op.MIN_REPEAT):  # which of them matters only to what is found, not to whether
+        least, most, inside = value
+        return _repetition(least, most, inside, flags)
+    raise ValueError(f"it {_REFUSED.get(kind, f'has what RE2 does not know: {value}')}")
+
+
+def _repetition(least: int, most: int, inside: Iterable[tuple[Any, Any]], flags: int) -> tuple[str, int]:
+    text, elements = _sequence(inside, flags)
+    endless = most == op.MAXREPEAT
+    if least > _MAX_COUNT or (not endless and most > _MAX_COUNT):
+        raise ValueError(f"a count is at most {_MAX_COUNT}")
+    count = {(0, True): "*", (1, True): "+"}.get((least, endless), f"{{{least},{'' if endless else most}}}")
+    return f"(?:{text}){count}", elements * (least + 1 if endless else max(most, 1))
+
+
+def _characters(items: Iterable[tuple[Any, Any]], flags: int) -> str:
+    """A class of characters; without regard to case it has the ASCII letters in both."""
+    ranges: list[tuple[int, int]] = []
+    negated, others = "", ""
+    for kind, value in items:
+        if kind is op.NEGATE:
+            negated = "^"
+        elif kind is op.CATEGORY:
+            others += _CATEGORIES[value]
+        else:
+            ranges.append((value, value) if kind is op.LITERAL else value)
+    if flags & re.IGNORECASE:
+        ranges += [both for each in ranges for both in _other_case(*each)]
+    inside = "".join(_code(low) if low == high else f"{_code(low)}-{_code(high)}" for low, high in ranges)
+    return f"[{negated}{inside}{others}]"
+
+
+def _code(character: int) -> str:
+    return f"\\x{{{character:x}}}"
+
+
+def _other_case(low: int, high: int) -> Iterable[tuple[int, int]]:
+    for first, last, distance in ((ord("a"), ord("z"), -32), (ord("A"), ord("Z"), 32)):
+        start, end = max(low, first), min(high, last)
+        if start <= end:
+            yield start + distance, end + distance

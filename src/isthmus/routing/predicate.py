@@ -26,7 +26,7 @@ from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput
 
 from isthmus.errors import PredicateError
 from isthmus.message import Header, canonical_header_name
-from isthmus.routing.pattern import check_pattern
+from isthmus.routing.pattern import compiled, in_re2
 
 NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 """What reads as a number, in the syntax that Python's and Java's regular expressions share."""
@@ -164,7 +164,7 @@ def matches(predicate: Predicate, message: Matchable) -> bool:
             return any(_compare(_value(field, message), "==", literal) for literal in literals)
         case Match(field, pattern):
             value = _value(field, message)
-            return value is not None and re.search(pattern, value, re.ASCII) is not None
+            return value is not None and compiled(pattern).search(value) is not None
 
 
 def _value(field: Field, message: Matchable) -> str | None:
@@ -228,7 +228,7 @@ class _Builder(Transformer[Token, Predicate]):
 
     def match(self, field: Field, right: _Located) -> Predicate:
         try:
-            check_pattern(right.literal.text)
+            in_re2(right.literal.text)
         except ValueError as error:
             raise _Invalid(f"not a regular expression: {error}", right.column) from None
         return Match(field, right.literal.text)

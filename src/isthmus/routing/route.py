@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cache
 
 from isthmus.converters.contract import NoBody
+from isthmus.converters.jms import DESTINATION
 from isthmus.routing.predicate import Predicate, parse
 
 DIRECT = "direct"
@@ -58,6 +59,12 @@ class Route:
         return not self.topic
 
     @property
+    def has_jms_headers(self) -> bool:
+        """Whether its records have the message's headers, so that their key and partition are not chosen by
+        its annotations."""
+        return self.convert in ("jms", DESTINATION)
+
+    @property
     def has_own_converter(self) -> bool:
         """Whether a class of the user's converts, which takes Python and so micro-batches."""
         return ":" in self.convert
@@ -74,13 +81,13 @@ def direct_route(convert: str) -> Route:
 
 
 @cache
-def destinations_route(convert: str) -> Route:
+def destinations_route() -> Route:
     """The same for JMS destinations alone: it takes no message by its predicate.
 
     Who is to have it nevertheless is said by `isthmus.routing.plan.RoutingPlan.keep_destinations`.
     """
     nothing = "!exists(msg.address)"
-    return Route(DESTINATIONS, parse(nothing), topic="", convert=convert, written=nothing)
+    return Route(DESTINATIONS, parse(nothing), topic="", convert=DESTINATION, written=nothing)
 
 
 @cache

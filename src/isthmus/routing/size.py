@@ -7,6 +7,7 @@ length at its longest.
 
 from __future__ import annotations
 
+from isthmus.converters.jms import DESTINATION
 from isthmus.journal.layout import Record
 from isthmus.routing.plan import RoutingPlan
 from isthmus.routing.route import Route
@@ -21,7 +22,7 @@ LARGEST_BYTES = 32 * 2**20
 """The largest record for a topic that an address names, if the topic takes that much."""
 MARKS_BYTES = 1024
 """More than the headers take that the router adds, without the destination."""
-_NEVER_GROW = ("jms", "default", "raw")
+_NEVER_GROW = ("jms", DESTINATION, "default", "raw")
 
 
 def largest(plan: RoutingPlan, route: Route) -> int | None:

@@ -8,11 +8,17 @@ The three metrics of a JMS bridge, for the bridge and for each route::
 
 The rates are numbers since the start, as they have always been under these names; Prometheus' ``rate()``
 makes rates of them.
+
+They come from three places. The router's events (`told`) are live: failures, and latencies of a sample. The
+end offsets of the destinations (`see_topics`) are live, too: by how much they grow is how much was published,
+as far as nobody else writes there. What Spark counts (`add`) is exact, and known when a batch ends; it then
+takes the place of what was only seen. No count ever falls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
 from threading import Lock
@@ -23,43 +29,139 @@ from prometheus_client.registry import Collector
 
 from isthmus.routing.counts import FAILURES, BatchCounts, RouteCounts
 from isthmus.routing.plan import Outcome
+from isthmus.telemetry.events import SAMPLE, Event
+
+Partition = tuple[str, int]
 
 
 class RouterMetrics(Collector):
-    """Adds up what the router's batches counted. Safe to read and to add to from several threads."""
+    """Adds up what is known of the router. Safe to read and to add to from several threads."""
 
-    def __init__(self, bridge_id: str, route_names: Sequence[str]) -> None:
+    def __init__(self, bridge_id: str, routes: Mapping[str, str]) -> None:
+        """``routes`` has the topic of each route, in their order; an empty one if its messages name it."""
         self._bridge_id = bridge_id
-        self._names = tuple(route_names)
-        self._routes = [RouteCounts()] * len(route_names)
+        self._topics = dict(routes)
+        self._lock = Lock()
+        self._counted = [RouteCounts()] * len(routes)
         self._outcomes = dict.fromkeys(Outcome, 0)
         self._batches = 0
-        self._lock = Lock()
+        self._told: Counter[tuple[str | None, str]] = Counter()
+        """Failures that events told of, by route and outcome."""
+        self._measured = {name: RouteCounts() for name in routes}
+        self._ends: Mapping[str, int] = {}
+        self._ends_at_batch: dict[str, int] | None = None
+        """What the ends of the topics were when Spark last counted; None until they are seen again."""
+        self._shown = dict.fromkeys(routes, 0)
+        self._routed: dict[Partition, int] = {}
+        self._written: Mapping[Partition, int] = {}
 
     def add(self, batch: BatchCounts) -> None:
-        """Count a batch in."""
+        """Count in what Spark counted in a batch."""
         with self._lock:
-            self._routes = [have + more for have, more in zip(self._routes, batch.routes, strict=True)]
+            self._counted = [have + more for have, more in zip(self._counted, batch.routes, strict=True)]
             for outcome, count in batch.outcomes.items():
                 self._outcomes[outcome] += count
             self._batches += 1
+            self._ends_at_batch = None
+            self._count_published()
+
+    def told(self, event: Event) -> None:
+        """Count an event of the router's in."""
+        with self._lock:
+            if event.code is not None:
+                self._told[event.route, event.outcome] += 1
+            if event.age_ms is not None and event.routing_ns is not None and event.route in self._measured:
+                self._measured[event.route] += RouteCounts(0, 0, event.routing_ns, event.age_ms, 1)
+        if event.place is not None:
+            topic, partition, offset = event.place
+            self.routed({(topic, partition): offset + 1})
+
+    def see_topics(self, ends: Mapping[str, int]) -> None:
+        """What the end offsets of the destinations are now, for each topic added up."""
+        with self._lock:
+            if self._ends_at_batch is None:
+                self._ends_at_batch = dict(ends)
+            for topic, end in ends.items():
+                self._ends_at_batch.setdefault(topic, end)
+            self._ends = ends
+            self._count_published()
+
+    def see_sources(self, ends: Mapping[Partition, int]) -> None:
+        """What the end offsets of the journal and of other sources are now."""
+        self._written = ends
+
+    def routed(self, until: Mapping[Partition, int]) -> None:
+        """The router has done everything before these offsets."""
+        with self._lock:
+            for partition, offset in until.items():
+                self._routed[partition] = max(offset, self._routed.get(partition, 0))
+
+    def _count_published(self) -> None:
+        since = self._ends_at_batch or {}
+        grown = {topic: max(0, end - since.get(topic, end)) for topic, end in self._ends.items()}
+        fixed = {topic for topic in self._topics.values() if topic}
+        for place, (name, topic) in enumerate(self._topics.items()):
+            if topic:
+                more = round(grown.get(topic, 0) * self._share(place, topic))
+            else:
+                more = sum(count for other, count in grown.items() if other not in fixed)
+            self._shown[name] = max(self._shown[name], self._counted[place].success + more)
+
+    def _share(self, place: int, topic: str) -> float:
+        """How much of a topic is this route's: as Spark has counted so far."""
+        success = [
+            counts.success
+            for counts, other in zip(self._counted, self._topics.values(), strict=True)
+            if other == topic
+        ]
+        return self._counted[place].success / sum(success) if sum(success) else 1 / len(success)
 
     @property
     def routes(self) -> dict[str, RouteCounts]:
         """What happened on each route, by name."""
         with self._lock:
-            return dict(zip(self._names, self._routes, strict=True))
+            told: Counter[str | None] = Counter()
+            for (route, _), count in self._told.items():
+                told[route] += count
+            return {
+                name: RouteCounts(self._shown[name], max(counted.failure, told[name])) + self._measured[name]
+                for name, counted in zip(self._topics, self._counted, strict=True)
+            }
 
     @property
     def outcomes(self) -> dict[Outcome, int]:
         """How many records had each outcome."""
         with self._lock:
-            return dict(self._outcomes)
+            outcomes = dict(self._outcomes)
+            told: Counter[str] = Counter()
+            for (_, outcome), count in self._told.items():
+                told[outcome] += count
+            for failure in FAILURES:
+                outcomes[failure] = max(outcomes[failure], told[failure.value])
+            outcomes[Outcome.PUBLISHED] = sum(self._shown.values())
+            return outcomes
+
+    def written(self, topic: str) -> int | None:
+        """How many records a source or destination has got in its time; None if that is not known."""
+        with self._lock:
+            ends = [end for (name, _), end in self._written.items() if name == topic]
+            return sum(ends) if ends else self._ends.get(topic)
 
     @property
     def batches(self) -> int:
-        """How many batches were counted."""
+        """How many batches Spark has counted."""
         return self._batches
+
+    @property
+    def lag(self) -> int:
+        """How many records of its sources the router has yet to route, as far as that is known.
+
+        A partition counts from two samples on that are missing: the last ones may still come, and a sample
+        may fall on what is no record, such as the end of a transaction.
+        """
+        with self._lock:
+            behind = (end - self._routed.get(each, 0) for each, end in self._written.items())
+            return sum(records for records in behind if records >= 2 * SAMPLE)
 
     @property
     def total(self) -> RouteCounts:
@@ -67,7 +169,7 @@ class RouterMetrics(Collector):
         outcomes = self.outcomes
         total = reduce(add, self.routes.values(), RouteCounts())
         failures = sum(outcomes[outcome] for outcome in FAILURES)
-        return RouteCounts(total.success, failures, total.latency_ms, total.sampled)
+        return RouteCounts(total.success, failures, total.routing_ns, total.age_ms, total.sampled)
 
     def collect(self) -> Iterator[Metric]:
         """All metrics, as Prometheus' client asks for them."""
@@ -87,6 +189,13 @@ class RouterMetrics(Collector):
             if outcome is not Outcome.IGNORED:
                 outcomes.add_metric([self._bridge_id, outcome.value], count)
         yield outcomes
+        lag = GaugeMetricFamily(
+            "isthmus_routing_lag_records",
+            "records of the journal and of source topics that are yet to be routed",
+            labels=["bridge"],
+        )
+        lag.add_metric([self._bridge_id], self.lag)
+        yield lag
 
     def exposition(self, *others: Collector) -> bytes:
         """The text that Prometheus scrapes; with that of others behind it."""
@@ -101,7 +210,12 @@ class RouterMetrics(Collector):
         names = ["bridge", *label]
         latency = GaugeMetricFamily(
             f"{prefix}_latency_avg_seconds",
-            f"routing-latency-avg {whose}: average time from the journal until routed and converted",
+            f"routing-latency-avg {whose}: average time to route and convert a message",
+            labels=names,
+        )
+        age = GaugeMetricFamily(
+            f"{prefix}_age_avg_seconds",
+            f"average age of a message {whose} when it was routed, since the journal had it",
             labels=names,
         )
         success = CounterMetricFamily(
@@ -116,7 +230,8 @@ class RouterMetrics(Collector):
         )
         for route, count in counts:
             values = [self._bridge_id, *route]
-            latency.add_metric(values, (count.latency_avg_ms or 0.0) / 1000)
+            latency.add_metric(values, (count.routing_avg_ms or 0.0) / 1000)
+            age.add_metric(values, (count.age_avg_ms or 0.0) / 1000)
             success.add_metric(values, count.success)
             failure.add_metric(values, count.failure)
-        yield from (latency, success, failure)
+        yield from (latency, age, success, failure)

@@ -69,11 +69,13 @@ def test_the_client_is_told_where_and_as_whom_to_connect(stand_in: StandIn) -> N
         cipher_spec="ANY_TLS12_OR_HIGHER",
         key_repository="/keys/client",
         certificate_label="bridge",
+        peer_name="CN=QM1",
     )
     told = IbmQueueManager(options)._structures(mq)
     assert told["cd"].ChannelName == b"DEV.APP.SVRCONN"
     assert told["cd"].ConnectionName == b"host(1414)"
     assert told["cd"].SSLCipherSpec == b"ANY_TLS12_OR_HIGHER"
+    assert told["cd"].SSLPeerNamePtr == "CN=QM1"
     assert told["cd"].MaxMsgLength == 100 * 1024 * 1024
     assert (told["csp"].CSPUserId, told["csp"].CSPPassword) == (b"app", b"hush")
     assert told["sco"].KeyRepository == b"/keys/client"
@@ -89,6 +91,7 @@ def test_a_connection_with_every_option_is_well_formed(stand_in: StandIn) -> Non
         password="hush",
         cipher_spec="ANY_TLS12_OR_HIGHER",
         key_repository="/keys/client",
+        peer_name="CN=QM1",
         library=stand_in.queue_manager._options.library,
     )
     connection = IbmQueueManager(options).connect()

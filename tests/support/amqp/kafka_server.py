@@ -11,7 +11,7 @@ from tests.support.names import unique
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.converters import MessageConverter, converter
-from isthmus.edges.amqp.server.addresses import KafkaAddresses
+from isthmus.edges.addresses import KafkaAddresses
 from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
 from isthmus.edges.amqp.server.receivers.outgoing_link import Undeliverable, skip
 from isthmus.edges.journal import EdgeJournal

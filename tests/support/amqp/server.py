@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 from tests.support.journals import MemoryJournal
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
-from isthmus.edges.amqp.server.addresses import AddressBook, KnownAddress
+from isthmus.edges.addresses import AddressBook, KnownAddress
 from isthmus.edges.amqp.server.contract import OutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users
@@ -50,6 +50,7 @@ class RunningServer:
         reserved: ReservedTopics = BY_PREFIX,
         outgoing_links: OutgoingLinks | None = None,
         max_message_size: int = 1_000_000,
+        senders_choose: bool = False,
         link_close_s: float = 5.0,
         **settings: Any,
     ) -> None:
@@ -65,6 +66,7 @@ class RunningServer:
             "outgoing_links": outgoing_links,
             "client_ids": client_ids,
             "max_message_size": max_message_size,
+            "senders_choose": senders_choose,
             "link_close_s": link_close_s,
         }
         self._loop = asyncio.new_event_loop()

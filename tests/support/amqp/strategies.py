@@ -138,7 +138,9 @@ def annotations(of: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.none() | st.dictionaries(symbols, of, max_size=3)
 
 
-application_properties = st.none() | st.dictionaries(texts, simple_values, max_size=5)
+property_names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20)
+"""Any that the bridge takes: none has a control character."""
+application_properties = st.none() | st.dictionaries(property_names, simple_values, max_size=5)
 
 
 def bodies(of: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:

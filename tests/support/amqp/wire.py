@@ -90,8 +90,9 @@ class Wire:
         self.events.remove(found[0])  # type: ignore[arg-type]
         return found[0]
 
-    def sender(self, address: str | None, name: str = "out", *, dynamic: bool = False) -> Sender:
-        link = self.engine.begin().sender(name)
+    def sender(self, address: str | None, name: str | None = None, *, dynamic: bool = False) -> Sender:
+        session = self.engine.begin()
+        link = session.sender(name or f"out-{session.channel}")
         link.attach(source=Source(), target=Target(address, dynamic=dynamic))
         self.wait(lambda: link.credit)
         return link
@@ -140,10 +141,13 @@ class RawWire:
     def open(self, *, incoming_window: int = 1000) -> Self:
         """Open a connection and begin a session on channel 0, without waiting for the answers."""
         begin = Begin(next_outgoing_id=0, incoming_window=incoming_window, outgoing_window=1000)
-        self._socket.sendall(AMQP_HEADER)
+        self.header()
         self.send(Open("raw"), begin)
         self.until(Begin)
         return self
+
+    def header(self) -> None:
+        self._socket.sendall(AMQP_HEADER)
 
     def send(self, *bodies: Composite) -> None:
         self._socket.sendall(b"".join(encode_frame(0, body) for body in bodies))

@@ -31,6 +31,8 @@ public final class Sends {
                 case "async" -> async(connection, address, count);
                 case "commit" -> transacted(connection, address, count, true);
                 case "rollback" -> transacted(connection, address, count, false);
+                case "topic" -> publish(connection, address, count, Session.AUTO_ACKNOWLEDGE);
+                case "topic-commit" -> publish(connection, address, count, Session.SESSION_TRANSACTED);
                 case "anonymous" -> anonymous(connection, address, count);
                 case "hang" -> hang(connection, address, count);
                 default -> throw new IllegalArgumentException(arguments[1]);
@@ -113,6 +115,19 @@ public final class Sends {
             session.commit();
         } else {
             session.rollback();
+        }
+    }
+
+    private static void publish(Connection connection, String address, int count, int mode) throws Exception {
+        Session session = connection.createSession(mode);
+        MessageProducer producer = session.createProducer(session.createTopic(address));
+        for (int n = 0; n < count; n++) {
+            TextMessage text = session.createTextMessage("message " + n);
+            text.setJMSCorrelationID("c-" + n);
+            producer.send(text);
+        }
+        if (mode == Session.SESSION_TRANSACTED) {
+            session.commit();
         }
     }
 

@@ -13,9 +13,10 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition as AsyncTopicPartition
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
 from tests.support.names import unique
+from tests.support.polling import eventually
 
 from isthmus.journal.layout import Record
-from isthmus.kafka.blocking import QUIET, create_topics
+from isthmus.kafka.blocking import QUIET, admin_client, create_topics, topic_names
 from isthmus.kafka.options import Kafka
 
 LOOK_S = 0.3
@@ -28,11 +29,12 @@ def new_topic(servers: str, partitions: int = 1) -> str:
 
 
 def produce(
-    servers: str, topic: str, *records: Record, partition: int | None = None, **options: str | int
+    servers: str | Kafka, topic: str, *records: Record, partition: int | None = None, **options: str | int
 ) -> None:
     """Write records: to one partition, or each to that of its key."""
     where = {} if partition is None else {"partition": partition}
-    producer = Producer({"bootstrap.servers": servers, **options}, logger=QUIET)
+    kafka = Kafka(servers) if isinstance(servers, str) else servers
+    producer = Producer({**kafka.python_options(), **options}, logger=QUIET)
     for key, value, headers in records:
         producer.produce(topic, value, key, headers=list(headers), **where)
         producer.poll(0)
@@ -40,7 +42,7 @@ def produce(
 
 
 def publish(
-    servers: str,
+    servers: str | Kafka,
     topic: str,
     values: Iterable[str | bytes | None],
     partition: int = 0,
@@ -119,3 +121,10 @@ def followed(kafka: Kafka, topic: str) -> Iterator[Topic]:
         yield Topic(consumer)
     finally:
         consumer.close()
+
+
+def delete_topic(servers: str, topic: str) -> None:
+    """Delete a topic, and wait until it is gone."""
+    admin = admin_client(Kafka(servers))
+    admin.delete_topics([topic])[topic].result()
+    eventually(lambda: topic not in topic_names(Kafka(servers)))

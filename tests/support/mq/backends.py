@@ -25,6 +25,8 @@ class Backend(Protocol):
     """A queue manager, and what a test does to it."""
 
     queue_manager: QueueManager
+    topic: str
+    """The topic string below which one may publish and subscribe."""
 
     def queue(self, number: int, **attributes: Any) -> str:
         """The name of an empty queue with these attributes."""
@@ -40,6 +42,8 @@ class Backend(Protocol):
 
 class Memory:
     """The in-memory queue manager."""
+
+    topic = "isthmus/test"
 
     def __init__(self) -> None:
         self.queue_manager = self._manager = MemoryQueueManager("MEMORY")
@@ -60,6 +64,8 @@ class Memory:
 
 class StandIn:
     """IBM's binding on our own library."""
+
+    topic = "isthmus/test"
 
     def __init__(self, library: Path) -> None:
         self._library = ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
@@ -109,7 +115,9 @@ class StandIn:
 
 
 class Real:
-    """The queue manager that MQSERVER names."""
+    """The queue manager that MQSERVER names: one of IBM's developer image, or like it."""
+
+    topic = "dev/isthmus"
 
     def __init__(self) -> None:
         self.queue_manager = IbmQueueManager(
@@ -135,7 +143,7 @@ class Real:
         return name
 
     def model_queue(self) -> str:
-        return "SYSTEM.DEFAULT.MODEL.QUEUE"
+        return "DEV.APP.MODEL.QUEUE"
 
     def restart(self) -> None:
         raise NotPossible("a real queue manager is not restarted")

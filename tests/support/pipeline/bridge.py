@@ -22,6 +22,7 @@ from isthmus.pipeline.router import route
 from isthmus.routing.counts import BatchCounts
 from isthmus.routing.predicate import parse
 from isthmus.routing.route import Route
+from isthmus.telemetry.events import Event, read_event
 
 
 def text_message(address: str, body: str = "", session: str = "s", **headers: HeaderValue) -> Message:
@@ -86,11 +87,17 @@ class TestBridge:
             for each in query.recentProgress
             if each.observedMetrics
         ]
-        bins = {name: [each for batch in seen for each in batch[name] or ()] for name in measures.NAMES}
-        return measures.read(bins, len(settings.all_routes))
+        bins = [each for batch in seen for each in batch[measures.COUNTS] or ()]
+        return measures.read({measures.COUNTS: bins}, len(settings.all_routes))
 
     def records(self, topic: str) -> list[Record]:
         return [record_of(message) for message in read_topic(self.kafka, self.name(topic))]
+
+    def events(self, settings: Settings) -> list[Event]:
+        """What the router told, in order."""
+        read = [read_event(record.value()) for record in read_topic(self.kafka, settings.events_topic)]  # type: ignore[arg-type]
+        assert None not in read
+        return [each for each in read if each is not None]
 
     def bodies(self, topic: str) -> list[str]:
         return sorted((record.value or b"").decode() for record in self.records(topic))

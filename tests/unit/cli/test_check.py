@@ -59,6 +59,13 @@ def test_a_good_file_ends_with_0(run):
     assert "b.properties: ok" in result.stdout
 
 
+def test_it_says_what_is_taken_and_what_becomes_of_a_message_without_a_route(run):
+    shown = run(GOOD).stdout
+    assert "takes: AMQP and JMS clients at 127.0.0.1, port 5672" in shown
+    assert "without a route: an AMQP client's message goes to its JMS destination" in shown
+    assert json.loads(run(GOOD, "--json").stdout)["outline"]["takes"].startswith("AMQP and JMS clients")
+
+
 def test_notes_and_warnings_end_with_0(run):
     result = run("bridge.id=a\nbridge.id=b\n")
     assert result.exit_code == 0

@@ -50,7 +50,7 @@ def test_a_configuration_is_read(text: str, tree: dict[str, Any]) -> None:
         ("a: {\n  b: 1\n", 2, 7, "the file ends where"),
         ("a: 1\n}", 2, 1, "unexpected '}'"),
         ('a: "open', 1, 4, "a quote that is never closed"),
-        ("a: 1\n  include './b.conf'", 2, 3, "includes are not followed"),
+        ("a: 1\n  include './b.conf'", 2, 11, "there is no file to include"),
         ("a: 1\n: 2", 2, 1, "unexpected ':'"),
         ("a: [1, 2", 1, 9, "the file ends where"),
     ],

@@ -10,7 +10,7 @@ from isthmus import AmqpMessage, AmqpValue, Data, MessageProperties, ReceivedRec
 from isthmus.codecs.amqp import Byte, Int, Short
 from isthmus.converters import jms
 from isthmus.converters.jms import kafka_value
-from isthmus.errors import ConversionFailure, EncodeError
+from isthmus.errors import ConversionFailure, DecodeError, EncodeError
 from isthmus.message import Body, BodyKind, Span
 
 
@@ -55,6 +55,17 @@ def test_an_object_is_never_deserialised() -> None:
 
 def received(value: bytes | None, *headers: tuple[str, bytes | None]) -> AmqpMessage:
     return jms.to_amqp_message("address", ReceivedRecord("topic", 3, 17, b"k", value, headers))
+
+
+def test_a_record_that_is_an_encoded_message_is_that_message() -> None:
+    sent = AmqpMessage(properties=MessageProperties(message_id="ID:1"), body=AmqpValue({"a": 1}))
+    got = received(sent.encode(), ("jms.MessageId", b"ID:1"), jms.ENCODED, ("jmsbridge.origin", b"b"))
+    assert got.body == AmqpValue({"a": 1})
+    assert got.properties is not None
+    assert (got.properties.message_id, got.properties.to) == ("ID:1", "address")
+    assert got.message_annotations["x-opt-bridge.offset"] == 17
+    with pytest.raises(DecodeError):
+        received(b"no message", jms.ENCODED)
 
 
 def properties_of(message: AmqpMessage) -> dict[str, object]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from tests.support.journals import write
 
-from isthmus.edges.journal import EdgeJournal, TaggedJournal
-from isthmus.errors import EncodeError, HardFailure, IsthmusError
+from isthmus.edges.addresses import KnownAddress
+from isthmus.edges.journal import AddressedJournal, EdgeJournal, TaggedJournal
+from isthmus.errors import EncodeError, HardFailure, IsthmusError, Outage
 from isthmus.journal import OnDone, layout
-from isthmus.journal.layout import Entry, Op, Record
+from isthmus.journal.layout import AddressTopic, Entry, Op, Record
 from isthmus.message import Body, BodyKind, Header, Message
 
 REFUSAL = HardFailure("Kafka refuses", remedy="none")
@@ -65,6 +67,71 @@ def test_an_entry_becomes_the_record_of_its_session() -> None:
         await asyncio.sleep(0)
         assert told == [None]
         assert writer.added == [(layout.encode(entry()), "s")]
+
+    run(scenario)
+
+
+class Addresses:
+    """Any address has a topic of its name, but those that begin with ``no-``; all must be asked for."""
+
+    def __init__(self, *failures: HardFailure) -> None:
+        self.failures = list(failures)
+        self.answer = asyncio.Event()
+        self.found: dict[str, KnownAddress] = {}
+
+    def known(self, address: str) -> KnownAddress | None:
+        return self.found.get(address)
+
+    async def find(self, address: str, *, queue: bool = False) -> str | None:
+        await self.answer.wait()
+        if self.failures:
+            raise self.failures.pop(0)
+        topic = None if address.startswith("no-") else AddressTopic(address, 4, 1000)
+        self.found[address] = KnownAddress(topic)
+        return None
+
+
+def in_session(session: str, address: str) -> Entry:
+    made = entry(address)
+    return made._replace(message=replace(made.message, session=session))
+
+
+async def written(writer: FakeWriter, count: int) -> list[tuple[str, str | None]]:
+    """KnownAddress and topic of what was written."""
+    while len(writer.added) < count:
+        await asyncio.sleep(0)
+    entries = [layout.decode(record) for record, _ in writer.added]
+    return [(each.message.address, each.topic.name if each.topic else None) for each in entries]
+
+
+def test_an_addressed_journal_is_told_of_topics_in_the_order_of_each_session() -> None:
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        addresses = Addresses()
+        addressed = AddressedJournal(journal, addresses)
+        addresses.found["known"] = KnownAddress(AddressTopic("known", 1, 1))
+        for session, address in [("s", "a"), ("s", "known"), ("t", "known"), ("s", "no-topic"), ("s", "a")]:
+            addressed.put(in_session(session, address), lambda _: None)
+        assert await written(writer, 1) == [("known", "known")]
+        addresses.answer.set()
+        assert (await written(writer, 5))[1:] == [
+            ("a", "a"), ("known", "known"), ("no-topic", None), ("a", "a"),
+        ]  # fmt: skip
+        addressed.put(entry("a"), lambda _: None)
+        assert len(writer.added) == 6
+
+    run(scenario)
+
+
+def test_an_addressed_journal_waits_for_kafka_and_for_nothing_else() -> None:
+    async def scenario(journal: EdgeJournal, writer: FakeWriter) -> None:
+        addresses = Addresses(Outage("away", remedy=""), Outage("away", remedy=""))
+        addresses.answer.set()
+        addressed = AddressedJournal(journal, addresses)
+        addressed.put(entry("a"), lambda _: None)
+        assert await written(writer, 1) == [("a", "a")]
+        addresses.failures.append(HardFailure("forbidden", remedy=""))
+        addressed.put(entry("b"), lambda _: None)
+        assert (await written(writer, 2))[1:] == [("b", None)]
 
     run(scenario)
 

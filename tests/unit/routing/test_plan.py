@@ -45,8 +45,9 @@ def test_counts_add_up() -> None:
 
 
 def test_the_average_is_over_sampled_records_only() -> None:
-    assert RouteCounts(success=100, latency_ms=30, sampled=4).latency_avg_ms == 7.5
+    counts = RouteCounts(success=100, routing_ns=2_000_000, age_ms=30, sampled=4)
+    assert (counts.routing_avg_ms, counts.age_avg_ms) == (0.5, 7.5)
 
 
 def test_there_is_no_average_before_the_first_record() -> None:
-    assert RouteCounts().latency_avg_ms is None
+    assert (RouteCounts().routing_avg_ms, RouteCounts().age_avg_ms) == (None, None)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from http.client import HTTPConnection
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
+from tests.support.polling import eventually
 
 from isthmus.errors import HardFailure
 from isthmus.routing.counts import BatchCounts, RouteCounts
 from isthmus.routing.plan import Outcome
+from isthmus.telemetry.events import Event
 from isthmus.telemetry.http import Monitor
 from isthmus.telemetry.metrics import RouterMetrics
 
@@ -30,8 +33,10 @@ class Bridge:
 
     def __init__(self) -> None:
         self.wrong: dict[str, str] = {}
-        metrics = RouterMetrics("b", ["<orders & co>"])
-        metrics.add(BatchCounts([RouteCounts(3, 1, 60, 3)], {Outcome.PUBLISHED: 3, Outcome.SKIPPED: 1}))
+        route = "<orders & co>"
+        metrics = RouterMetrics("b", {route: "t"})
+        metrics.add(BatchCounts([RouteCounts(3, 1)], {Outcome.PUBLISHED: 3, Outcome.SKIPPED: 1}))
+        metrics.told(Event(position="j:0:0", outcome="published", route=route, age_ms=20, routing_ns=50_000))
         self.monitor = Monitor("127.0.0.1", 0, metrics, lambda: self.wrong)
 
     def get(self, path: str, method: str = "GET") -> Answer:
@@ -79,8 +84,9 @@ def test_the_page_shows_routes_and_outcomes(bridge: Bridge) -> None:
     status, kind, body = bridge.get("/")
     assert status == 200
     assert kind.startswith("text/html")
-    assert "<td>3</td><td>1</td><td>20.0 ms</td>" in body
+    assert "<td>3</td><td>1</td><td>0.050 ms</td><td>20.0 ms</td>" in body
     assert "<td>published</td><td>3</td>" in body
+    assert "Lag: 0 records" in body
     assert "Isthmus: up" in body
 
 
@@ -111,13 +117,13 @@ def test_a_port_that_is_taken_is_a_hard_failure() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as other:
         port = other.getsockname()[1]
         with pytest.raises(HardFailure, match=f"cannot listen on 127.0.0.1:{port}") as caught:
-            Monitor("127.0.0.1", port, RouterMetrics("b", []), dict)
+            Monitor("127.0.0.1", port, RouterMetrics("b", {}), dict)
     assert "monitor.port" in caught.value.remedy
 
 
 def test_an_address_of_another_machine_is_a_hard_failure() -> None:
     with pytest.raises(HardFailure, match=r"cannot listen on 192\.0\.2\.1:0"):
-        Monitor("192.0.2.1", 0, RouterMetrics("b", []), dict)
+        Monitor("192.0.2.1", 0, RouterMetrics("b", {}), dict)
 
 
 def test_a_closed_monitor_answers_no_more() -> None:
@@ -126,3 +132,103 @@ def test_a_closed_monitor_answers_no_more() -> None:
     bridge.monitor.close()
     with pytest.raises(ConnectionRefusedError):
         bridge.get("/healthz")
+
+
+TOKEN = "a token of some length"
+
+
+def ask(monitor: Monitor, **headers: str) -> int:
+    with closing(HTTPConnection(urlsplit(monitor.url).netloc, timeout=5)) as connection:
+        connection.request("GET", "/healthz", headers=headers)
+        return connection.getresponse().status
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:9464", "127.0.0.1", "127.0.0.1:1", "[::1]:80"])
+def test_it_answers_to_its_own_name(bridge: Bridge, host: str) -> None:
+    assert ask(bridge.monitor, Host=host) == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example:9464", "127.0.0.1.evil", "", ":80"])
+def test_a_page_of_the_web_cannot_read_it_under_a_name_of_its_own(bridge: Bridge, host: str) -> None:
+    assert ask(bridge.monitor, Host=host) == 421
+
+
+def basic(user: str, password: str) -> str:
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Monitor]:
+    with Monitor("127.0.0.1", 0, RouterMetrics("b", []), dict, token=TOKEN) as monitor:
+        yield monitor
+
+
+@pytest.mark.parametrize(
+    "shown", [f"Bearer {TOKEN}", f"bearer {TOKEN}", basic("", TOKEN), basic("me", TOKEN)]
+)
+def test_who_has_the_token_gets_in_under_any_name(guarded: Monitor, shown: str) -> None:
+    assert ask(guarded, Authorization=shown, Host="monitor.example") == 200
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "",
+        "Bearer",
+        "Bearer x",
+        f"Bearer {TOKEN}x",
+        f"Token {TOKEN}",
+        TOKEN,
+        "Basic !",
+        basic(TOKEN, ""),
+        "Bearer \xff",
+    ],
+)
+def test_nobody_else_gets_in(guarded: Monitor, shown: str) -> None:
+    assert ask(guarded, Authorization=shown) == 401
+
+
+def test_every_path_asks_for_the_token(guarded: Monitor) -> None:
+    for path in ("/", "/metrics", "/varz", "/healthz", "/nothing"):
+        with closing(HTTPConnection(urlsplit(guarded.url).netloc, timeout=5)) as connection:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, 'Basic realm="isthmus"')
+
+
+def connected(monitor: Monitor) -> socket.socket:
+    found = urlsplit(monitor.url)
+    return socket.create_connection((found.hostname or "", found.port or 0), timeout=30)
+
+
+def test_a_client_that_drips_its_request_is_cut_off() -> None:
+    with (
+        Monitor("127.0.0.1", 0, RouterMetrics("b", []), dict, patience_s=0.5) as monitor,
+        connected(monitor) as slow,
+    ):
+        slow.setblocking(False)
+        drops = iter(b"GET / HTTP/1.0\r\nx: " + b"x" * 1000)
+
+        def cut_off() -> bool:
+            try:
+                slow.send(bytes([next(drops)]))
+                return slow.recv(1) == b""
+            except BlockingIOError:
+                return False
+            except ConnectionError:
+                return True
+
+        eventually(cut_off)
+        assert ask(monitor) == 200
+
+
+def test_clients_that_say_nothing_do_not_keep_others_out() -> None:
+    with (
+        Monitor("127.0.0.1", 0, RouterMetrics("b", []), dict, max_connections=3, patience_s=600) as monitor,
+        ExitStack() as silent,
+    ):
+        first = silent.enter_context(connected(monitor))
+        for _ in range(9):
+            silent.enter_context(connected(monitor))
+        assert ask(monitor) == 200
+        assert first.recv(1) == b""

@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from isthmus.routing.counts import BatchCounts, RouteCounts
 from isthmus.routing.plan import Outcome
+from isthmus.telemetry.events import Event
 from isthmus.telemetry.metrics import RouterMetrics
 
 Labels = frozenset[tuple[str, str]]
@@ -28,35 +29,49 @@ def labels(**values: str) -> Labels:
 @pytest.fixture
 def metrics() -> RouterMetrics:
     """After two batches: 5 and 2 records published, 1 skipped on a route, 1 dead-lettered without one."""
-    metrics = RouterMetrics("b", ["orders", "billing"])
+    metrics = RouterMetrics("b", {"orders": "t", "billing": "u"})
     metrics.add(
         BatchCounts(
-            [RouteCounts(success=3, failure=1, latency_ms=60, sampled=3), RouteCounts()],
+            [RouteCounts(success=3, failure=1), RouteCounts()],
             {Outcome.PUBLISHED: 3, Outcome.SKIPPED: 1, Outcome.UNMATCHED: 4, Outcome.IGNORED: 9},
         )
     )
     metrics.add(
         BatchCounts(
-            [
-                RouteCounts(success=2, latency_ms=20, sampled=1),
-                RouteCounts(success=2, latency_ms=6, sampled=2),
-            ],
+            [RouteCounts(success=2), RouteCounts(success=2)],
             {Outcome.PUBLISHED: 4, Outcome.DEAD_LETTERED: 1},
         )
     )
+    for route, routing_ms, age_ms in (("orders", 2, 30), ("orders", 4, 50), ("billing", 6, 10)):
+        metrics.told(measured(route, routing_ms, age_ms))
     return metrics
+
+
+def measured(route: str, routing_ms: int, age_ms: int, offset: int = 0) -> Event:
+    return Event(
+        position=f"j:0:{offset}",
+        outcome="published",
+        route=route,
+        age_ms=age_ms,
+        routing_ns=routing_ms * 1_000_000,
+    )
+
+
+def failed(route: str | None = "orders", outcome: str = "skipped") -> Event:
+    return Event(position="j:0:7", outcome=outcome, route=route, code="key", reason="no header k")
 
 
 def test_the_bridge_has_its_three_metrics(metrics: RouterMetrics) -> None:
     samples = scraped(metrics)
     assert samples["isthmus_routing_success_rate_total", labels()] == 7
     assert samples["isthmus_routing_failure_rate_total", labels()] == 2
-    assert samples["isthmus_routing_latency_avg_seconds", labels()] == pytest.approx(86 / 6 / 1000)
+    assert samples["isthmus_routing_latency_avg_seconds", labels()] == pytest.approx(0.004)
+    assert samples["isthmus_routing_age_avg_seconds", labels()] == pytest.approx(0.03)
 
 
 def test_every_route_has_its_three_metrics(metrics: RouterMetrics) -> None:
     samples = scraped(metrics)
-    for route, success, failure, latency_ms in (("orders", 5, 1, 20), ("billing", 2, 0, 3)):
+    for route, success, failure, latency_ms in (("orders", 5, 1, 3), ("billing", 2, 0, 6)):
         assert samples["isthmus_route_success_rate_total", labels(route=route)] == success
         assert samples["isthmus_route_failure_rate_total", labels(route=route)] == failure
         assert samples["isthmus_route_latency_avg_seconds", labels(route=route)] == pytest.approx(
@@ -92,14 +107,67 @@ def test_a_failure_without_a_route_counts_for_the_bridge_alone(metrics: RouterMe
     assert sum(counts.failure for counts in metrics.routes.values()) == 1
 
 
+def test_a_failure_is_counted_when_its_event_comes_and_once_when_the_batch_ends() -> None:
+    metrics = RouterMetrics("b", {"orders": "t"})
+    metrics.told(failed())
+    metrics.told(failed(None, "dead-lettered"))
+    assert (metrics.total.failure, metrics.routes["orders"].failure) == (2, 1)
+    outcomes = {Outcome.SKIPPED: 1, Outcome.DEAD_LETTERED: 1}
+    metrics.add(BatchCounts([RouteCounts(failure=1)], outcomes))
+    assert (metrics.total.failure, metrics.routes["orders"].failure) == (2, 1)
+    assert outcomes.items() <= metrics.outcomes.items()
+
+
+def test_what_is_published_is_seen_in_the_topics_and_counted_when_the_batch_ends() -> None:
+    metrics = RouterMetrics("b", {"orders": "t", "rest": ""})
+    metrics.see_topics({"t": 100, "other": 7})
+    metrics.see_topics({"t": 110, "other": 9})
+    assert [counts.success for counts in metrics.routes.values()] == [10, 2]
+    metrics.add(BatchCounts([RouteCounts(success=12), RouteCounts(success=2)], {Outcome.PUBLISHED: 14}))
+    metrics.see_topics({"t": 112, "other": 9})
+    assert [counts.success for counts in metrics.routes.values()] == [12, 2]
+    metrics.see_topics({"t": 115, "other": 9, "new": 3})
+    assert [counts.success for counts in metrics.routes.values()] == [15, 2]
+    assert metrics.outcomes[Outcome.PUBLISHED] == 17
+
+
+def test_routes_to_one_topic_share_what_is_seen_as_they_did_before() -> None:
+    metrics = RouterMetrics("b", {"one": "t", "two": "t"})
+    metrics.add(BatchCounts([RouteCounts(success=30), RouteCounts(success=10)]))
+    metrics.see_topics({"t": 40})
+    metrics.see_topics({"t": 48})
+    assert [counts.success for counts in metrics.routes.values()] == [36, 12]
+
+
+def test_a_count_never_falls_though_somebody_else_wrote_to_the_topic() -> None:
+    metrics = RouterMetrics("b", {"orders": "t"})
+    metrics.see_topics({"t": 0})
+    metrics.see_topics({"t": 50})
+    metrics.add(BatchCounts([RouteCounts(success=20)], {Outcome.PUBLISHED: 20}))
+    assert metrics.total.success == 50
+
+
+def test_a_backlog_is_lag_and_ends_when_the_last_sample_is_routed() -> None:
+    metrics = RouterMetrics("b", {"orders": "t"})
+    metrics.see_sources({("j", 0): 1_050, ("j", 1): 90})
+    assert metrics.lag == 1_050
+    metrics.told(measured("orders", 1, 1, offset=500))
+    assert metrics.lag == 549
+    metrics.told(measured("orders", 1, 1, offset=1_000))
+    assert metrics.lag == 0
+    metrics.see_sources({("j", 0): 5_000})
+    metrics.routed({("j", 0): 4_990})
+    assert metrics.lag == 0
+
+
 def test_what_is_unmatched_is_neither_success_nor_failure() -> None:
-    metrics = RouterMetrics("b", [])
+    metrics = RouterMetrics("b", {})
     metrics.add(BatchCounts([], dict.fromkeys((Outcome.UNMATCHED, Outcome.LOOPED, Outcome.NON_DURABLE), 5)))
     assert (metrics.total.success, metrics.total.failure) == (0, 0)
 
 
 def test_before_the_first_message_all_is_zero() -> None:
-    samples = scraped(RouterMetrics("b", ["orders"]))
+    samples = scraped(RouterMetrics("b", {"orders": "t"}))
     assert samples["isthmus_routing_latency_avg_seconds", labels()] == 0
     assert samples["isthmus_route_success_rate_total", labels(route="orders")] == 0
     assert set(samples.values()) == {0}
@@ -107,11 +175,11 @@ def test_before_the_first_message_all_is_zero() -> None:
 
 def test_batches_are_counted(metrics: RouterMetrics) -> None:
     assert metrics.batches == 2
-    assert RouterMetrics("b", []).batches == 0
+    assert RouterMetrics("b", {}).batches == 0
 
 
 def test_names_that_prometheus_must_escape_survive() -> None:
-    metrics = RouterMetrics('b"\\', ["a\nb"])
+    metrics = RouterMetrics('b"\\', {"a\nb": "t"})
     samples = scraped(metrics)
     names = frozenset({"bridge": 'b"\\', "route": "a\nb"}.items())
     assert ("isthmus_route_success_rate_total", names) in samples
@@ -119,4 +187,4 @@ def test_names_that_prometheus_must_escape_survive() -> None:
 
 def test_a_batch_of_another_plan_is_not_counted_in_silence() -> None:
     with pytest.raises(ValueError, match="is shorter"):
-        RouterMetrics("b", ["orders"]).add(BatchCounts([]))
+        RouterMetrics("b", {"orders": "t"}).add(BatchCounts([]))

@@ -2,8 +2,8 @@
 
 In come the bytes of a message; out comes an `Index`: its header, message annotations and properties decoded,
 its application properties as the texts and types of headers, and where its body lies. The body itself, the
-delivery annotations and the footer are skipped: a large body costs no more than a small one, and only a full
-decode finds what is wrong inside them.
+delivery annotations and the footer are skipped: only a full decode finds what is wrong inside them. A body
+that is a text is checked to be UTF-8, since it is handed on as such.
 """
 
 from __future__ import annotations
@@ -135,6 +135,12 @@ def _text(value: object, header_type: HeaderType) -> str:
     return Header.of(cast(Any, value), header_type).text
 
 
+def check_text(text: bytes) -> None:
+    """Raises ``UnicodeDecodeError`` for text that is not UTF-8."""
+    if not text.isascii():
+        text.decode()
+
+
 def _span(reader: Reader) -> Span:
     """Skip one section of the body and say where its content lies.
 
@@ -148,4 +154,6 @@ def _span(reader: Reader) -> Span:
         start += 2
     elif code == 0xB0 or code == 0xB1:
         start += 5
+    if code == 0xA1 or code == 0xB1:
+        check_text(reader.buf[start : reader.pos])
     return cast(Span, _make(Span, (start, reader.pos - start)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, cast
 
 from isthmus.codecs.amqp import Index, index
@@ -39,6 +40,8 @@ _make: Final = cast(Any, tuple.__new__)
 
 _END_OF_TIME: Final = 2**63 - 1  # the last timestamp that AMQP has
 
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
 _NAMES_KEPT: Final = 4096
 _NAME_KEPT_LENGTH: Final = 64
 _names: Final[dict[str, str]] = {}
@@ -57,7 +60,8 @@ def to_message(
 
     ``target`` is the address of the link that they came over; the message's own ``to`` outranks it.
     ``fallback_id`` is the id of a message that has none. A ttl counts from ``received_ms``, or else from the
-    time when the message was made. Raises `DecodeError` for bytes that are not a message with an address.
+    time when the message was made. Raises `DecodeError` for bytes that are not a message with an address,
+    and for a property whose name has a control character.
     """
     parts = index(data)
     address = str(parts.properties.to or target)
@@ -153,7 +157,13 @@ def _user(user_id: bytes) -> Header:
 
 
 def header_name(name: str) -> str:
-    """The header name of a property, kept for the next message if it is not too long."""
+    """The header name of a property, kept for the next message if it is not too long.
+
+    Raises `DecodeError` for a name with a control character: where names end with a NUL, as in C, ``ReplyTo``
+    and a NUL in front of anything would be the message's own ``ReplyTo``.
+    """
+    if _CONTROL.search(name) is not None:
+        raise DecodeError(f"the name of a property has a control character: {name!r:.100}")
     header_name = f"property.{name}" if name in TAKEN else property_header_name(name)
     if len(_names) < _NAMES_KEPT and len(name) <= _NAME_KEPT_LENGTH:
         _names[name] = header_name

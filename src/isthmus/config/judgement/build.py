@@ -92,7 +92,11 @@ def build(entries: Mapping[str, Entry]) -> tuple[Settings, list[Problem]]:
         first = next(entry for each in groups(entries, CONNECTOR_FAMILY).values() for entry in each.values())
         problems.append(first.problem(Severity.ERROR, str(error)))
         settings = settings.model_copy(update={"connectors": Settings().connectors})
-    return settings.model_copy(update={"routes": tuple(routes)}), problems
+    settings = settings.model_copy(update={"routes": tuple(routes)})
+    if (routes or settings.message_convert) and not settings.takes_messages and settings.amqp.enabled:
+        # Routes that nothing could come to: such a bridge is one for JMS clients.
+        settings = settings.model_copy(update={"amqp": settings.amqp.model_copy(update={"enabled": True})})
+    return settings, problems
 
 
 def _sections(entries: Mapping[str, Entry], family: Family) -> tuple[dict[str, Section], list[Problem]]:

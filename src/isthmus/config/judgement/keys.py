@@ -7,6 +7,7 @@ It is read off the fields of `Settings`, where each key is declared. ``*`` stand
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -26,6 +27,9 @@ ROUTES = "routes."
 CONNECTORS = "connectors."
 
 T = TypeVar("T")
+
+_SAME_WORD = 0.75
+"""How alike two spellings of a word are, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +153,38 @@ def named_keys(entries: Mapping[str, T]) -> Iterator[str]:
 
 
 def nearest(key: str, entries: Collection[str]) -> str | None:
-    """The known key that an unknown one was probably meant to be."""
-    candidates = [*FIXED, *named_keys(dict.fromkeys(entries))]
+    """The known key that an unknown one was probably meant to be.
+
+    Every word of the one is a word of the other, give or take a slip of the pen: what only looks alike, as
+    ``mq.port`` does ``amqp.port``, means something else.
+    """
     first, *rest = key.split(".")
-    if rest:
-        candidates += [f"{ROUTES}{rest[0]}.{part}" for part in ROUTE_FAMILY.parts]
-        candidates += [f"{CONNECTORS}{rest[0]}.{part}" for part in CONNECTOR_FAMILY.parts]
-        candidates += [prefix + ".".join(rest) for prefix in OPEN]
+    if not rest:
+        return None
+    candidates = [*FIXED, *named_keys(dict.fromkeys(entries))]
+    candidates += [f"{ROUTES}{rest[0]}.{part}" for part in ROUTE_FAMILY.parts]
+    candidates += [f"{CONNECTORS}{rest[0]}.{part}" for part in CONNECTOR_FAMILY.parts]
+    candidates += [prefix + key.split(".", depth)[depth] for prefix, depth in _open_depths(key)]
     if len(rest) > 1:
         intakes = [family for family in FAMILIES if family.prefix.count(".") > 1]
         candidates += [f"{family.prefix}{rest[1]}.{part}" for family in intakes for part in family.parts]
     if first == "spark":
         candidates.append(f"pipeline.{key}")
-    found = difflib.get_close_matches(key, candidates, n=1, cutoff=0.7)
+    meant = [each for each in candidates if _says_all_of(each, key)]
+    found = difflib.get_close_matches(key, meant, n=1, cutoff=0.5)
     return found[0] if found else None
+
+
+def _open_depths(key: str) -> list[tuple[str, int]]:
+    """The open prefixes that are shorter than the key, each with its number of words."""
+    return [(prefix, prefix.count(".")) for prefix in OPEN if prefix.count(".") <= key.count(".")]
+
+
+def _says_all_of(candidate: str, key: str) -> bool:
+    """Whether the words of the key are all in the candidate, in their order."""
+    words = iter(re.split("[.-]", candidate.lower()))
+    return all(any(_alike(word, said) for word in words) for said in re.split("[.-]", key.lower()))
+
+
+def _alike(word: str, other: str) -> bool:
+    return difflib.SequenceMatcher(None, word, other).ratio() >= _SAME_WORD

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from isthmus.config.foreign import strimzi
+from isthmus.config.foreign.formats import format_of
 from isthmus.config.judgement.build import build, recognise
 from isthmus.config.judgement.rules import conversions, judge
 from isthmus.config.model.settings import Settings
@@ -51,6 +53,13 @@ def read(path: Path | None, environ: Mapping[str, str] = os.environ) -> Reading:
     written, problems = properties.read(path) if path else ({}, [])
     if written is None:
         return Reading(Settings(), {}, tuple(problems))
+    if foreign := format_of(written):
+        message = f"a configuration of {foreign.bridge}"
+        hint = f"isthmus import {foreign.command} {path} prints ours"
+        return Reading(Settings(), {}, (Problem(Severity.ERROR, message, str(path), hint=hint),))
+    if strimzi.is_oldest(written):
+        written, renamed = strimzi.as_ours(written)
+        problems += renamed
     overridden, overriding = environment.override(written, environ)
     known, unknown = recognise(overridden)
     problems += [*overriding, *unknown]

@@ -47,6 +47,7 @@ def judge(settings: Settings, entries: Entries) -> Iterator[Problem]:
     yield from _converters(settings, entries)
     yield from _key_patterns(entries)
     yield from _dead_letters(settings, entries)
+    yield from _monitor(settings, entries)
     yield from _names(entries)
     yield from _predicates_that_never_match(entries)
     yield from _settings_without_effect(settings, entries)
@@ -183,6 +184,13 @@ def conversions(entries: Entries) -> list[Entry]:
     return [entries[key] for key in keys if key in entries]
 
 
+def _monitor(settings: Settings, entries: Entries) -> Iterator[Problem]:
+    host = entries.get("monitor.host")
+    if host is not None and "monitor.token" not in entries and not values.is_loopback(settings.monitor.host):
+        message = "needs monitor.token: others than this machine can ask"
+        yield host.problem(Severity.ERROR, message, "monitor.token=${file:token}")
+
+
 def _dead_letters(settings: Settings, entries: Entries) -> Iterator[Problem]:
     policies = [entries.get(key) for key in ("routing.on-error", *_parts(entries, "on-error"))]
     using = [each for each in policies if each and (each.value or "").strip() == OnError.DEAD_LETTER]
@@ -234,7 +242,7 @@ def _settings_without_effect(settings: Settings, entries: Entries) -> Iterator[P
         secured = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
         for entry in entries.values():
             if entry.key.startswith(secured):
-                message = "the embedded Kafka takes plain connections only"
+                message = "no effect on the embedded Kafka, which has a password of its own"
                 hint = "set kafka.bootstrap.servers"
                 yield entry.problem(Severity.WARNING, message, hint)
 

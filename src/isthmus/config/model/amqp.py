@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import ssl
 from pathlib import Path
 from typing import Annotated, Literal
@@ -38,6 +37,16 @@ class AmqpSettings(Section):
     host: Text = setting("host", "127.0.0.1", "the address that AMQP clients connect to")
     port: Port = setting("port", 5672, "the port for connections without TLS; `0` takes a free one")
     enabled: Flag = setting("enabled", True, "whether connections without TLS are taken at all")
+    ws_port: Port | None = setting(
+        "ws.port", None, "the port for AMQP over WebSocket without TLS; `0` takes a free one"
+    )
+    ws_origins: Annotated[tuple[str, ...], PlainValidator(values.origins)] | None = setting(
+        "ws.origins",
+        None,
+        "the origins of web pages that may connect, such as `https://shop.example`, separated by commas; "
+        "`*` is any",
+        default_text="any where clients log in with a password, else those of this server's own address",
+    )
     workers: Annotated[int, _number(1, 256)] = setting(
         "workers", 1, "how many processes share the port: one for every core that AMQP may use"
     )
@@ -113,6 +122,9 @@ class AmqpSettings(Section):
     max_links: Annotated[int, _number(1, 1_000_000)] = setting(
         "max-links", 1024, "how many links a session may have"
     )
+    max_receivers: Annotated[int, _number(1, 1_000_000)] = setting(
+        "max-receivers", 256, "how many links a connection may receive on, in all its sessions"
+    )
     max_frame_size: Annotated[int, _number(512, 1 << 24)] = setting(
         "max-frame-size", 128 * 1024, "the largest frame that is taken, in bytes"
     )
@@ -149,12 +161,7 @@ class AmqpSettings(Section):
     @property
     def on_loopback(self) -> bool:
         """Whether only this machine can connect."""
-        if self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        return values.is_loopback(self.host)
 
     @property
     def allows_anonymous(self) -> bool:
@@ -168,6 +175,7 @@ class AmqpsSettings(Section):
     """The same with TLS."""
 
     port: Port | None = setting("port", None, "the port for connections with TLS, usually 5671")
+    ws_port: Port | None = setting("ws.port", None, "the port for AMQP over WebSocket with TLS, often 443")
     certificate: Text | None = setting("certificate", None, "a PEM file with the server's certificate chain")
     key: Text | None = setting("key", None, "a PEM file with the key of that certificate")
     client_ca: Text | None = setting(
@@ -179,10 +187,15 @@ class AmqpsSettings(Section):
         "require-client-certificate", False, "whether clients without a certificate are turned away"
     )
 
+    @property
+    def enabled(self) -> bool:
+        """Whether connections with TLS are taken."""
+        return self.port is not None or self.ws_port is not None
+
     def context(self) -> ssl.SSLContext:
         """The server's TLS context. Raises `ConfigError` for files that cannot be used."""
         if self.certificate is None:
-            raise ConfigError("amqps.certificate: expected a PEM file, since amqps.port is set")
+            raise ConfigError("amqps.certificate: expected a PEM file, since a port with TLS is set")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         try:

@@ -84,6 +84,9 @@ class ConnectorSettings(Section):
     )
     keyrepository: Text | None = setting("mq.keyrepository", None, "the key repository, for TLS")
     certificatelabel: Text | None = setting("mq.certificatelabel", None, "the certificate's label in it")
+    sslpeername: Text | None = setting(
+        "mq.sslpeername", None, "the distinguished name that the queue manager's certificate must have"
+    )
 
     @model_validator(mode="after")
     def _both_ends(self) -> Self:
@@ -117,6 +120,7 @@ class ConnectorSettings(Section):
             "password": self.password,
             "key_repository": self.keyrepository,
             "certificate_label": self.certificatelabel,
+            "peer_name": self.sslpeername,
         }
         own = {name: value for name, value in given.items() if value}
         if not own:

@@ -93,6 +93,9 @@ class MqSettings(Section):
     certificate_label: Text | None = setting(
         "tls.certificate-label", None, "the label of the client's own certificate in it"
     )
+    peer_name: Text | None = setting(
+        "tls.peer-name", None, "the distinguished name that the queue manager's certificate must have"
+    )
     library: Text | None = setting(
         "library",
         None,

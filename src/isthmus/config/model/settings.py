@@ -143,6 +143,11 @@ class MonitorSettings(Section):
     port: Annotated[int, PlainValidator(values.whole_number(0, 65_535))] = setting(
         "port", 9464, "the port that they are served on; `0` takes a free one"
     )
+    token: Annotated[str, PlainValidator(values.token)] | None = setting(
+        "token",
+        None,
+        "what whoever asks must show, of 16 characters or more; required if others than this machine can ask",
+    )
 
 
 class RouteSettings(Section):
@@ -239,7 +244,7 @@ class Settings(Section):
         routes = (*self.routes, *self.temporary_routes)
         if self.message_convert:
             return (*routes, direct_route(self.message_convert))
-        return (*routes, destinations_route("jms")) if self.keeps_destinations else routes
+        return (*routes, destinations_route()) if self.keeps_destinations else routes
 
     @property
     def keeps_destinations(self) -> bool:
@@ -264,6 +269,11 @@ class Settings(Section):
         return ReservedTopics(self.journal.topic, self.routing.dead_letter_topic)
 
     @property
+    def events_topic(self) -> str:
+        """The topic in which the router tells what happens."""
+        return self._named("events")
+
+    @property
     def plan(self) -> Plan:
         """What the connectors come to. Raises `ConfigError` for connectors that do not go together."""
         return plan(self.connectors, self.mq, [each.subject for each in self.nats_intakes.values()])
@@ -274,8 +284,14 @@ class Settings(Section):
 
     @property
     def listens_to_amqp(self) -> bool:
-        """Whether AMQP clients can connect: once any key says where or how."""
-        return bool(self.amqp.model_fields_set) or self.amqps.port is not None
+        """Whether AMQP clients can connect: once any key says where or how, unless it is disabled."""
+        return self.amqps.enabled or (self.amqp.enabled and bool(self.amqp.model_fields_set))
+
+    @property
+    def takes_messages(self) -> bool:
+        """Whether messages come from anywhere but AMQP clients."""
+        intakes = self.nats_intakes or self.mq_intakes or self.connectors or self.routing.source_topics
+        return bool(intakes) or any(broker.addresses for broker in self.amqp_brokers.values())
 
     @property
     def queries(self) -> tuple[str, ...]:

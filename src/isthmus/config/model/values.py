@@ -6,6 +6,7 @@ expected. None of them repeats the text that it refuses: it may be a secret.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from isthmus.config.syntax.hidden import Hidden, Options, alike, hide
 from isthmus.converters.registry import canonical_name
 from isthmus.errors import PredicateError
 from isthmus.message import canonical_header_name
-from isthmus.routing.pattern import check_pattern
+from isthmus.routing.pattern import in_re2
 from isthmus.routing.predicate import Exists, HeaderField, Predicate, parse
 
 EMBEDDED = "embedded"
@@ -43,6 +44,32 @@ def text(value: object) -> str:
     raise ValueError("expected a text")
 
 
+def origins(value: object) -> tuple[str, ...]:
+    """Origins of web pages, separated by commas, or ``*``."""
+    if isinstance(value, str):
+        value = tuple(each.strip().lower() for each in value.split(","))
+    if isinstance(value, tuple) and all(
+        each == "*" or re.fullmatch(r"https?://[^/\s]+", each) for each in value
+    ):
+        return value
+    raise ValueError("expected origins such as https://shop.example, separated by commas, or *")
+
+
+def token(value: object) -> str:
+    """What others are known by, and nobody shall see or guess."""
+    if isinstance(value, str) and len(value) >= 16 and value.isascii() and value.isprintable():
+        return value if isinstance(value, Hidden) else Hidden(value)
+    raise ValueError("expected 16 or more printable ASCII characters")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def bridge_id(value: object) -> str:
     """A name that can be a part of topic names."""
     # 200 leaves room for the longest topic that is named after it.
@@ -58,6 +85,15 @@ def topic_name(value: object) -> str:
             return value
         raise ValueError(f"expected a topic's name of at most {MAX_TOPIC_LENGTH} characters")
     raise ValueError("expected a topic's name: letters, digits, '.', '_' or '-'")
+
+
+def is_topic_name(text: str) -> bool:
+    """Whether Kafka takes it for the name of a topic."""
+    try:
+        topic_name(text)
+    except ValueError:
+        return False
+    return True
 
 
 def topic_names(value: object) -> tuple[str, ...]:
@@ -183,7 +219,7 @@ def pattern(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError("expected a regular expression")
     try:
-        check_pattern(value)
+        in_re2(value)
     except ValueError as error:
         # The reason quotes the pattern, which may be a secret.
         reason = "" if isinstance(value, Hidden) else f": {error}"

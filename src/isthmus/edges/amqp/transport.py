@@ -42,8 +42,10 @@ from isthmus.edges.amqp.protocol import (
 )
 from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR, NOT_ALLOWED
 from isthmus.edges.amqp.protocol.terms import RELEASED, Error
+from isthmus.edges.log_limit import LogLimit
 
 log = logging.getLogger(__name__)
+log.addFilter(LogLimit())
 
 CLOSE_S: Final = 2.0
 """How long a peer may take to answer close, and to read what was sent before it."""
@@ -164,7 +166,7 @@ class AmqpTransport(asyncio.Protocol):
 
     def end_links(self, session: Session | None = None, *, lost: bool = True) -> None:
         """Tell the handlers of a session, or of all, that their links are over, ``lost`` or in good order."""
-        for link in self._links() if session is None else list(session.links.values()):
+        for link in self._links() if session is None else [*session.links.values(), *session.suspended]:
             handler, link.handler = link.handler, None
             if handler is not None:
                 with self._contained():
@@ -227,7 +229,8 @@ class AmqpTransport(asyncio.Protocol):
         self.flush()
 
     def _links(self) -> list[Link]:
-        return [link for session in self.engine.sessions.values() for link in session.links.values()]
+        sessions = self.engine.sessions.values()
+        return [link for session in sessions for link in (*session.links.values(), *session.suspended)]
 
     @contextmanager
     def _contained(self) -> Iterator[None]:

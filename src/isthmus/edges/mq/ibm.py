@@ -43,6 +43,7 @@ class ClientOptions:
     cipher_spec: str = ""
     key_repository: str = ""
     certificate_label: str = ""
+    peer_name: str = ""
     library: str = ""
     """The path of ``libmqm_r.so``, where the system's loader does not find it."""
 
@@ -106,6 +107,8 @@ class IbmQueueManager:
                 MaxMsgLength=LARGEST_MESSAGE_BYTES,
                 SSLCipherSpec=options.cipher_spec.encode(),
             )
+            if options.peer_name:
+                structures["cd"].SSLPeerNamePtr = options.peer_name  # the binding makes a pointer of it
         if options.user:
             structures["csp"] = mq.CSP(
                 CSPUserId=str.__str__(options.user), CSPPassword=str.__str__(options.password)

@@ -10,6 +10,7 @@ from tests.support.polling import eventually
 
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue
 from isthmus.edges.amqp.protocol import Delivery, LinkDetached, Sender
+from isthmus.edges.amqp.protocol.composite import interpret
 from isthmus.edges.amqp.protocol.terms import (
     ACCEPTED,
     Accepted,
@@ -61,6 +62,8 @@ def send_and_commit(
 
 
 def condition(state: object) -> str:
+    if isinstance(state, TransactionalState):
+        state = interpret(state.outcome)
     assert isinstance(state, Rejected)
     assert state.error is not None
     return state.error.condition
@@ -264,8 +267,10 @@ def test_an_unknown_transaction_is_refused(server: RunningServer, wire: Wire) ->
     link = wire.sender("orders")
     coordinator = wire.coordinator()
     assert condition(wire.discharge(coordinator, b"nothing")) == "amqp:transaction:unknown-id"
-    sent = link.send(b"1", message("a"), state=TransactionalState(b"nothing"))
-    assert condition(wire.outcome(sent)) == "amqp:transaction:unknown-id"
+    link.send(b"1", message("a"), state=TransactionalState(b"nothing"))
+    error = wire.until(LinkDetached).error
+    assert error is not None
+    assert error.condition == "amqp:transaction:unknown-id"
     assert server.memory.entries == []
 
 
@@ -292,7 +297,8 @@ def test_what_the_journal_refuses_fails_the_transaction(server: RunningServer, w
     coordinator = wire.coordinator()
     id = wire.declare(coordinator)
     server.memory.refuse = refusing(GIVEN_UP)
-    assert isinstance(wire.outcome(link.send(b"1", message("a"), state=TransactionalState(id))), Rejected)
+    sent = link.send(b"1", message("a"), state=TransactionalState(id))
+    assert condition(wire.outcome(sent)) == "io.strimzi:error-to-kafka"
     server.memory.refuse = refusing(None)
     assert condition(wire.discharge(coordinator, id)) == "amqp:transaction:rollback"
     assert server.memory.operations == ["ROLLBACK"]

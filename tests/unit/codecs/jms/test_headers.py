@@ -212,3 +212,15 @@ def test_an_expiry_beyond_the_end_of_time_is_the_end_of_time() -> None:
         properties=MessageProperties(to="a", creation_time=2**63 - 1),
     )
     assert to_message(sent.encode()).headers["Expiration"] == Header(str(2**63 - 1), HeaderType.LONG)
+
+
+@pytest.mark.parametrize("name", ["ReplyTo\0", "to\0x", "\x1f", "a\nb", "\x7f", "\x85"])
+def test_a_name_with_a_control_character_is_no_property(name: str) -> None:
+    with pytest.raises(DecodeError, match="control character"):
+        message(application={name: "forged"})
+
+
+@pytest.mark.parametrize("text", ["\xa1\x02\xc3\x28", "\xb1\x00\x00\x00\x03\xed\xa0\x80"])
+def test_a_text_that_is_not_utf_8_is_refused(text: str) -> None:
+    with pytest.raises(DecodeError, match="utf-8"):
+        to_message(b"\x00\x53\x77" + text.encode("latin-1"), target="orders")

@@ -196,3 +196,20 @@ def test_that_topics_were_not_checked_is_noted(write, servers, reason):
 def test_a_file_that_cannot_be_read_is_the_only_problem(tmp_path):
     (problem,) = check(tmp_path / "none", {}, None)
     assert (problem.severity, problem.file) == (Severity.ERROR, str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "mq.port",
+        "nats.url",
+        "amqp.password",
+        "journal.replication",
+        "auto.offset.reset",
+        "routes.r.to",
+        "http.x",
+    ],
+)
+def test_a_key_that_only_looks_like_another_has_no_hint(found, key):
+    (problem,) = found(f"{key}=x")
+    assert (problem.message, problem.hint) == ("unknown key", None)

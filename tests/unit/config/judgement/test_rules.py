@@ -31,6 +31,8 @@ def summary(problems: list[Problem]) -> list[tuple[Severity, str | None]]:
             "routing.on-error=dead-letter\nrouting.dead-letter.topic=d\nrouting.source.topics=d",
             "routing.source.topics",
         ),
+        (f"{TO_X}y\nmonitor.host=0.0.0.0", "monitor.host"),
+        (f"{TO_X}y\nmonitor.host=0.0.0.0\nmonitor.token=short", "monitor.token"),
     ],
 )
 def test_what_can_only_be_a_mistake_is_an_error(found, text, key):
@@ -45,6 +47,8 @@ def test_what_can_only_be_a_mistake_is_an_error(found, text, key):
         "routing.on-error=dead-letter\nrouting.dead-letter.topic=d",
         f"{TO_X}y\nroutes.x.on-error=dead-letter\nrouting.dead-letter.topic=d",
         "amqp.port=5672\namqp.workers=4",
+        "monitor.host=127.0.0.2",
+        "monitor.host=0.0.0.0\nmonitor.token=0123456789abcdef",
     ],
 )
 def test_what_may_be_meant_is_no_problem(found, text):

@@ -54,6 +54,7 @@ def test_every_key_arrives_in_its_field(loaded):
         state.dir=hdfs://name/path
         monitor.host=0.0.0.0
         monitor.port=0
+        monitor.token=0123456789abcdef
     """)
     assert settings.bridge_id == "orders"
     assert settings.kafka.bootstrap_servers == "a:1,b:2"
@@ -72,7 +73,7 @@ def test_every_key_arrives_in_its_field(loaded):
     assert settings.pipeline.batch_duration_s == 300
     assert settings.pipeline.spark == {"spark.executor.memory": "2g"}
     assert settings.state_dir == "hdfs://name/path"
-    assert settings.monitor == MonitorSettings(host="0.0.0.0", port=0)
+    assert settings.monitor == MonitorSettings(host="0.0.0.0", port=0, token="0123456789abcdef")
 
 
 def test_the_journal_is_named_after_the_bridge():

@@ -58,7 +58,7 @@ PARTIAL = "a${env:S}z"
         ("routing.source.topics", ""),
         ("pipeline.spark.anything", ""),
         ("state.dir", ""),
-        ("monitor.host", ""),
+        ("monitor.host", "monitor.token=0123456789abcdef"),
         ("routes.x.name", "routes.x.predicate=msg.address==x\nroutes.x.dest.topic=t"),
         ("routes.x.dest.topic", "routes.x.predicate=msg.address==x"),
     ],

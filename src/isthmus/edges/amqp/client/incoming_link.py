@@ -23,10 +23,12 @@ from isthmus.edges.amqp.protocol.performatives import UNSETTLED
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, OUTCOMES, RELEASED, Error, Rejected, Source, Target
 from isthmus.edges.contract import Traffic
 from isthmus.edges.in_flight import InFlight
+from isthmus.edges.log_limit import LogLimit
 from isthmus.edges.reconnect import Backoff
 from isthmus.errors import OversizeFailure, SoftFailure
 
 log = logging.getLogger(__name__)
+log.addFilter(LogLimit())
 
 _OUTCOMES: Final = tuple(each.SYMBOL for each in OUTCOMES)
 _UNSETTLED_STATE: Final = 2

@@ -53,6 +53,7 @@ from isthmus.edges.amqp.protocol.frames import (
     frame_end,
     not_a_performative,
 )
+from isthmus.edges.amqp.protocol.link import Link
 from isthmus.edges.amqp.protocol.performatives import Begin, Close, End, Open
 from isthmus.edges.amqp.protocol.sasl import Identity, SaslClient, SaslServer
 from isthmus.edges.amqp.protocol.session import Session
@@ -111,8 +112,12 @@ class Connection:
         """The sessions by our channel."""
         self.due: dict[Session, None] = {}
         """Sessions that have something gathered to be sent."""
+        self.active: dict[tuple[str, bool], Link] = {}
+        """The links that the peer has attached, by their name and our role: one name is active once."""
         self.partial_bytes = 0
         """What has arrived of unfinished messages."""
+        self.fruitless = 0
+        """How many deliveries were looked for in vain, of what the peer has sent last."""
         self._is_server = is_server
         self._needs_sasl = needs_sasl
         self._phase = _Phase.SASL_HEADER if sasl is not None else _Phase.AMQP_HEADER
@@ -318,6 +323,7 @@ class Connection:
     # Inside
 
     def _receive(self, data: bytes, events: list[Event]) -> None:
+        self.fruitless = 0
         try:
             self._consume(data, events)
         except ConnectionFault as fault:
@@ -448,6 +454,8 @@ class Connection:
         elif self._close_sent:
             return  # what was on its way when we closed
         elif isinstance(body, Open):
+            if channel != 0:
+                raise ConnectionFault(FRAMING_ERROR, f"open is on channel {channel}, which is not 0")
             self._on_open(body, events)
         elif self.remote_open is None:
             raise ConnectionFault(NOT_ALLOWED, f"{body.SYMBOL} comes before open")

@@ -84,6 +84,7 @@ class Link(ABC):
         source: object,
         target: object,
         max_message_size: int = 0,
+        unsettled: dict[Any, Any] | None = None,
         properties: dict[Any, Any] | None = None,
         offered: tuple[str, ...] = (),
         desired: tuple[str, ...] = (),
@@ -92,6 +93,8 @@ class Link(ABC):
         if self.attach_sent:
             raise RuntimeError(f"link {self.name} is attached already")
         self.attach_sent = True
+        if self.remote_handle is None:
+            self.session.expect_answer(self)
         self.source, self.target = source, target
         if self.role == RECEIVER:
             self.max_message_size = max_message_size
@@ -104,6 +107,7 @@ class Link(ABC):
                 rcv_settle_mode=self.rcv_settle_mode,
                 source=source,
                 target=target,
+                unsettled=unsettled,
                 initial_delivery_count=0 if self.role == SENDER else None,
                 max_message_size=max_message_size,
                 offered_capabilities=offered,
@@ -128,6 +132,17 @@ class Link(ABC):
         self.detach_sent = True
         self.session.write(Detach(self.handle, closed, error))
         self.session.forget(self)
+
+    def suspend(self) -> None:
+        """Answer a detach that did not close the link, and keep what is unsettled.
+
+        The peer may still say something of it, as long as the session lasts (2.7.6).
+        """
+        if not self.detach_sent and self.attach_sent and self.session.writable:
+            self.session.flush()
+            self.detach_sent = True
+            self.session.write(Detach(self.handle, False))
+            self.session.suspend(self)
 
     @abstractmethod
     def on_flow(self, flow: Flow, events: list[Event]) -> None:
@@ -235,6 +250,8 @@ class Receiver(Link):
             self._partial = partial
         elif (id is not None and id != partial.id) or (tag is not None and tag != partial.tag):
             raise LinkFault(NOT_ALLOWED, "a message begins before the last one has ended")
+        elif message_format is not None and message_format != partial.message_format:
+            raise LinkFault(INVALID_FIELD, "message-format changes within a message")
         if settled:
             partial.settled = True
         if state is not None:

@@ -18,6 +18,7 @@ from isthmus.edges.amqp.protocol.conditions import (
     INVALID_FIELD,
     NOT_ALLOWED,
     RESOURCE_LIMIT_EXCEEDED,
+    STOLEN,
     UNATTACHED_HANDLE,
     WINDOW_VIOLATION,
     ConnectionFault,
@@ -38,7 +39,7 @@ from isthmus.edges.amqp.protocol.performatives import (
     End,
     Flow,
 )
-from isthmus.edges.amqp.protocol.terms import ACCEPTED, DELIVERY_STATES, Error
+from isthmus.edges.amqp.protocol.terms import ACCEPTED, DELIVERY_STATES, Error, Received
 from isthmus.edges.amqp.protocol.transfers import encode_abort, encode_transfer
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 _NONE: Final[list[Any]] = [None] * 11
 _ACCEPTED: Final = encode_value(ACCEPTED.described())
 _ERRED_HANDLES_KEPT: Final = 64
+MAX_FRUITLESS: Final = 200_000
+"""How many deliveries may be looked for in vain, for what a peer sends at a time: some milliseconds."""
 
 
 class Session:
@@ -58,6 +61,8 @@ class Session:
         self.remote_channel: int | None = None
         self.links: dict[int, Link] = {}
         """The links by our handle."""
+        self.suspended: dict[Link, None] = {}
+        """Links that are detached, of which deliveries may be unsettled."""
         self.begin_sent = False
         self.end_sent = False
         self.ended = False
@@ -65,6 +70,8 @@ class Session:
         self.handle_max = UINT_MAX
         self._window = connection.limits.incoming_window
         self._by_remote_handle: dict[int, Link] = {}
+        self._begun: dict[tuple[str, bool], Link] = {}
+        """The links that we have attached, and the peer has not answered yet, by their name and our role."""
         self._erred: deque[int] = deque(maxlen=_ERRED_HANDLES_KEPT)
         self._incoming: dict[int, Delivery] = {}
         self._outgoing: dict[int, Delivery] = {}
@@ -156,6 +163,10 @@ class Session:
 
     # What links call
 
+    def expect_answer(self, link: Link) -> None:
+        """Take the peer's next attach of the link's name for the answer to ours."""
+        self._begun[link.name, link.role] = link
+
     def write(self, body: Composite) -> None:
         """Send a frame of this session."""
         if self.connection.writable and not self.end_sent:
@@ -230,16 +241,27 @@ class Session:
         delivery.settled = True
         self._incoming.pop(delivery.id, None)
 
+    def unsettled_of(self, link: Link) -> list[Delivery]:
+        """The deliveries of a link that we sent, and that are not settled."""
+        return [delivery for delivery in self._outgoing.values() if delivery.link is link]
+
+    def suspend(self, link: Link) -> None:
+        """Keep what is unsettled of a link that is detached."""
+        self._waiting = deque(each for each in self._waiting if each[0] is not link)
+        self._remove(link)
+        self.suspended[link] = None
+
     def forget(self, link: Link) -> None:
-        """Forget what a link leaves behind that we have detached."""
+        """Forget what a link leaves behind that we have detached, or suspended."""
         if isinstance(link, Receiver):
             link.drop_partial()
+        self.suspended.pop(link, None)
         self._waiting = deque(each for each in self._waiting if each[0] is not link)
         for unsettled in (self._incoming, self._outgoing):
             for id in [id for id, delivery in unsettled.items() if delivery.link is link]:
                 del unsettled[id]
         if link.detached:
-            self.links.pop(link.handle, None)
+            self._remove(link)
 
     # What the peer sends
 
@@ -319,6 +341,10 @@ class Session:
         in_flight = (self._next_outgoing_id - start) & UINT_MAX
         if in_flight > UINT_MAX >> 1:
             raise SessionFault(INVALID_FIELD, "next-incoming-id is ahead of what was sent")
+        behind = ((self._next_incoming_id or 0) - flow.next_outgoing_id) & UINT_MAX
+        if 0 < behind <= UINT_MAX >> 1:
+            raise SessionFault(WINDOW_VIOLATION, "next-outgoing-id is behind what has arrived")
+        self._next_incoming_id = flow.next_outgoing_id
         self._remote_incoming_window = max(0, flow.incoming_window - in_flight)
         if self._waiting:
             self._pump()
@@ -342,16 +368,22 @@ class Session:
         state = disposition.state
         if state is not ACCEPTED and state is not None and not isinstance(state, DELIVERY_STATES):
             raise SessionFault(INVALID_FIELD, f"{state!r:.60} is not a delivery state")
-        unsettled = self._outgoing if disposition.role == RECEIVER else self._incoming
         first = disposition.first
         span = 0 if disposition.last is None else (disposition.last - first) & UINT_MAX
         if span > UINT_MAX >> 1:
             raise SessionFault(INVALID_FIELD, "the last delivery of a disposition comes before its first")
+        is_receiver = disposition.role == RECEIVER
+        if not disposition.settled and (state is None or isinstance(state, Received) or not is_receiver):
+            return  # nothing is decided by it
+        unsettled = self._outgoing if is_receiver else self._incoming
         # The range is the peer's to choose: what is known bounds the work, not what it claims.
         if span < len(unsettled):
             ids = [id for n in range(span + 1) if (id := (first + n) & UINT_MAX) in unsettled]
         else:
             ids = [id for id in unsettled if (id - first) & UINT_MAX <= span]
+        self.connection.fruitless += min(span + 1, len(unsettled)) - len(ids)
+        if self.connection.fruitless > MAX_FRUITLESS:
+            raise SessionFault(RESOURCE_LIMIT_EXCEEDED, "dispositions of deliveries that there are none of")
         for id in ids:
             delivery = unsettled[id]
             if state is not None:
@@ -371,14 +403,11 @@ class Session:
             raise SessionFault(INVALID_FIELD, "attach of a sender lacks its initial-delivery-count")
         if attach.snd_settle_mode > 2 or attach.rcv_settle_mode > 1:
             raise SessionFault(INVALID_FIELD, "attach has a settle mode that there is none of")
-        link = next(
-            (each for each in self.links.values() if each.name == attach.name and each.role != attach.role),
-            None,
-        )
+        self._steal(attach, events)
+        link = self._begun.pop((attach.name, not attach.role), None)
         if link is None:
             link = self.receiver(attach.name) if attach.role == SENDER else self.sender(attach.name)
-        elif link.remote_handle is not None:
-            raise SessionFault(NOT_ALLOWED, f"link {attach.name:.60} is attached already")
+        self.connection.active[link.name, link.role] = link
         link.remote_handle = attach.handle
         self._by_remote_handle[attach.handle] = link
         link.snd_settle_mode, link.rcv_settle_mode = attach.snd_settle_mode, attach.rcv_settle_mode
@@ -394,6 +423,18 @@ class Session:
             return
         events.append(LinkAttached(link, attach))
 
+    def _steal(self, attach: Attach, events: list[Event]) -> None:
+        """Detach the link of the same name that the peer has attached before, in whatever session (2.6.1)."""
+        link = self.connection.active.get((attach.name, not attach.role))
+        if link is None or link.detached or link.detach_sent:
+            return
+        error = Error(STOLEN, "a link of the same name was attached")
+        if link.attach_sent:
+            link.detach(error)
+        else:
+            link.refuse(error.condition, "a link of the same name was attached")
+        events.append(LinkDetached(link, True, error, True))
+
     def _on_detach(self, detach: Detach, events: list[Event]) -> None:
         link = self._by_remote_handle.pop(detach.handle, None)
         if link is None:
@@ -403,13 +444,19 @@ class Session:
         if detach.error is not None:
             self._erred.append(detach.handle)
         if link.detach_sent:
-            self.links.pop(link.handle, None)
+            self._remove(link)
             return
         if isinstance(link, Receiver):
             link.drop_partial()
         events.append(LinkDetached(link, detach.closed, detach.error, False))
 
     # Inside
+
+    def _remove(self, link: Link) -> None:
+        self.links.pop(link.handle, None)
+        active = self.connection.active
+        if active.get((link.name, link.role)) is link:
+            del active[link.name, link.role]
 
     def _free_handle(self) -> int:
         handle = len(self.links)
@@ -476,10 +523,13 @@ class Session:
         for link in self.links.values():
             link.detached = True
             link.credit = 0  # so that nobody sends who has not heard of it yet
+            if self.connection.active.get((link.name, link.role)) is link:
+                del self.connection.active[link.name, link.role]
             if isinstance(link, Receiver):
                 link.drop_partial()
-        for known in (self._incoming, self._outgoing, self._by_remote_handle, self._waiting, self._flows):
+        for known in (self._incoming, self._outgoing, self._by_remote_handle, self._begun, self._flows):
             known.clear()
+        self._waiting.clear()
         self._settling = None
 
 

@@ -195,5 +195,6 @@ ACCEPTED: Final = Accepted()
 RELEASED: Final = Released()
 
 OUTCOMES: Final = (Accepted, Rejected, Released, Modified)
+LIFETIME_POLICIES: Final = (DeleteOnClose, DeleteOnNoLinks, DeleteOnNoMessages, DeleteOnNoLinksOrMessages)
 DELIVERY_STATES: Final = (*OUTCOMES, Received, Declared, TransactionalState)
 """What may stand in the state of a transfer or disposition."""

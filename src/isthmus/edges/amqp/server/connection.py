@@ -64,6 +64,9 @@ class ServerConnection(AmqpTransport):
         """Whether its messages say who sent them."""
         self.links: dict[ServerLink, None] = {}
         """Its links, until nothing is left of them."""
+        self._suspended: dict[tuple[str, bool], ServerLink] = {}
+        self.receivers = 0
+        """How many of them the client receives on."""
         self.address = ""
         """The network address that the client comes from."""
         self.is_open = False
@@ -143,14 +146,16 @@ class ServerConnection(AmqpTransport):
         self.spawn(self._check(check))
 
     def accept_link(self, link: Link, attach: Attach) -> LinkHandler:  # noqa: ARG002
-        """Who handles a link."""
+        """Who handles a link. What is left of a suspended one of its name is for it."""
         handler: ServerLink
         if isinstance(link, Sender):
             handler = ReceiverLink(self, link)
+            self.receivers += 1
         else:
             assert isinstance(link, Receiver)
             kind = Coordinator if isinstance(link.target, CoordinatorTarget) else IncomingLink
             handler = kind(self, link)
+        handler.predecessor = self._suspended.pop((link.name, link.role), None)
         self.links[handler] = None
         return handler
 
@@ -191,6 +196,17 @@ class ServerConnection(AmqpTransport):
     def in_flight(self) -> int:
         """How many of its messages are not decided yet."""
         return sum(link.in_flight for link in self.links)
+
+    def suspend_link(self, link: Link, handler: ServerLink) -> None:
+        """Remember a link that may be attached again."""
+        self._suspended[link.name, link.role] = handler
+
+    def forget_link(self, link: ServerLink) -> None:
+        """Forget a link of which nothing is left."""
+        if self.links.pop(link, link) is None and isinstance(link, ReceiverLink):
+            self.receivers -= 1
+        for name in [name for name, suspended in self._suspended.items() if suspended is link]:
+            del self._suspended[name]
 
     def session_id(self, session: Session) -> str:
         """The journal's name for a session."""

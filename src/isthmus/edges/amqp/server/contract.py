@@ -21,6 +21,7 @@ from isthmus.routing.route import TEMPORARY_PREFIX
 ERROR_PREFIX = "io.strimzi:"
 """Before conditions that are not AMQP's own, for clients that know them from that bridge."""
 ERROR_TO_KAFKA = f"{ERROR_PREFIX}error-to-kafka"
+PARTITION_NOT_EXISTS = f"{ERROR_PREFIX}partition-not-exists"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,9 +66,9 @@ class Coordinator(ServerLink):
         try:
             self._handle(delivery)
         except Fault as problem:
-            delivery.settle(Rejected(Error(problem.condition, problem.description)))
+            self._reject(delivery, Error(problem.condition, problem.description))
         except DecodeError as problem:
-            delivery.settle(Rejected(Error(DECODE_ERROR, str(problem))))
+            self._reject(delivery, Error(DECODE_ERROR, str(problem)))
 
     def _handle(self, delivery: Delivery) -> None:
         body = AmqpMessage.decode(delivery.data).body
@@ -94,5 +94,12 @@ class Coordinator(ServerLink):
         elif condition == IN_DOUBT:  # a rejection would say that it was rolled back
             self.detach(Error(condition, description))
         else:
-            delivery.settle(Rejected(Error(condition, description)))
+            self._reject(delivery, Error(condition, description))
         self._connection.wake()
+
+    def _reject(self, delivery: Delivery, error: Error) -> None:
+        """Tell the client what failed: by a detach if it does not know the outcome (4.3)."""
+        if self._can_reject:
+            delivery.settle(Rejected(error))
+        else:
+            self.detach(error)

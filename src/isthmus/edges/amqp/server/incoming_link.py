@@ -4,6 +4,9 @@ A delivery is accepted once the journal has it, never before, and rejected with 
 if it never will. One in a transaction may be accepted earlier, which says nothing before the transaction's
 commit. The credit that a delivery used is given back with that. What a client sets in a message's ``to``
 outranks the link's target.
+
+Over the anonymous relay an error says which delivery it is of; a client that has settled the message already,
+or does not know the outcome ``rejected``, is told by a detach (Anonymous Terminus, 2.2.2).
 """
 
 from __future__ import annotations
@@ -13,14 +16,17 @@ import time
 from collections import deque
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from isthmus.codecs.amqp import Symbol
 from isthmus.codecs.jms import to_message
+from isthmus.edges.addresses import KEPT, QUEUE
 from isthmus.edges.amqp.entry import entry_of
 from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
 from isthmus.edges.amqp.protocol.conditions import (
     DECODE_ERROR,
     INTERNAL_ERROR,
+    MESSAGE_SIZE_EXCEEDED,
     NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
@@ -29,17 +35,20 @@ from isthmus.edges.amqp.protocol.conditions import (
 )
 from isthmus.edges.amqp.protocol.performatives import FIRST
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error, Rejected, Target, TransactionalState
-from isthmus.edges.amqp.server.addresses import KEPT, QUEUE
-from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA
-from isthmus.edges.amqp.server.link import Granted, ServerLink
+from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA, PARTITION_NOT_EXISTS
+from isthmus.edges.amqp.server.link import LIFETIME, LINK_DETACH, Granted, ServerLink, check_node_properties
 from isthmus.edges.amqp.server.transactions import Transaction
 from isthmus.errors import DecodeError, Fault, HardFailure, IsthmusError, Refused, SoftFailure
 from isthmus.journal.fast_path import EncodedEntry, FastPath
-from isthmus.journal.layout import CLIENT, Op, encode
+from isthmus.journal.layout import CLIENT, AddressTopic, Op, encode, partition_asked_for
 from isthmus.message import Header
+from isthmus.routing.size import MARKS_BYTES, record_size
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
+
+
+_DELIVERY_TAG: Final = Symbol("delivery-tag")
 
 
 class IncomingLink(ServerLink):
@@ -60,18 +69,28 @@ class IncomingLink(ServerLink):
         self._count = 0
         self._node: str | None = None
         """The temporary queue that was made for the link."""
+        self._expiry_policy = ""
         self._idle: asyncio.Event | None = None
         """Set when the last message is decided, once somebody waits for that."""
 
     async def open(self, attach: Attach) -> Granted:
         """Check the target, or make the temporary queue that is asked for."""
         self._link.rcv_settle_mode = FIRST  # a message is settled once it is in the journal, in one step
+        if isinstance(self.predecessor, IncomingLink):
+            self._node, self.predecessor._node = self.predecessor._node, None
+        await self.end_predecessor()
         target = await self._grant(attach.target if isinstance(attach.target, Target) else Target())
+        self._expiry_policy = target.expiry_policy
         self._address = target.address or ""
         self._fast_path = FastPath(self._address, self._session)
         if self._address:
             self._checked.add(self._address)
-        return Granted(attach.source, target, self._connection.server.max_message_size)
+        return Granted(
+            attach.source,
+            target,
+            self._connection.server.max_message_size,
+            None if attach.unsettled is None else {},  # all that came over the link is decided
+        )
 
     def on_attached(self) -> None:
         """Grant the first credit."""
@@ -84,6 +103,11 @@ class IncomingLink(ServerLink):
             await self._idle.wait()
         if self._node is not None and self._connection.server.outgoing_links is not None:
             await self._connection.server.outgoing_links.delete_node(self._node)
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether a node was made that lasts longer than the link is attached."""
+        return self._node is not None and self._expiry_policy != LINK_DETACH
 
     def on_delivery(self, delivery: Delivery) -> None:
         """Take a message."""
@@ -107,11 +131,14 @@ class IncomingLink(ServerLink):
         if target.dynamic:
             if server.outgoing_links is None:
                 raise Refused(NOT_IMPLEMENTED, "there are no temporary nodes")
-            self._node = await server.outgoing_links.create_node(target, connection.client)
+            check_node_properties(target.dynamic_node_properties)
+            if self._node is None:
+                self._node = await server.outgoing_links.create_node(target, connection.client)
             return Target(
                 self._node,
                 dynamic=True,
                 expiry_policy=target.expiry_policy,
+                dynamic_node_properties=LIFETIME,
                 capabilities=target.capabilities,
             )
         if target.address:
@@ -138,8 +165,10 @@ class IncomingLink(ServerLink):
                 self._hold(delivery, transaction)
                 self._connection.spawn(self._look_up(entry.address))
                 return
-            if address.topic is not None:
-                entry.set_topic(address.topic)
+            if address.topic is not None and address.header is not None:
+                if address.topic.is_destination:
+                    self._check_destination(entry, address.topic, len(delivery.data))
+                entry.set_topic(address.header)
             self._write(delivery, transaction, entry)
         except (Fault, SoftFailure) as problem:
             self._refuse_delivery(delivery, transaction, problem)
@@ -167,6 +196,17 @@ class IncomingLink(ServerLink):
             sender = Header(self._connection.client.container_id)
             entry = entry._replace(message=replace(message, headers={**message.headers, CLIENT: sender}))
         return EncodedEntry(message.address, encode(entry))
+
+    def _check_destination(self, entry: EncodedEntry, topic: AddressTopic, size: int) -> None:
+        """Raises `Refused` for what the JMS destination does not take: then the sender knows of it."""
+        limit = topic.max_message_bytes
+        if 2 * size > limit and (bound := record_size(entry.record()) + MARKS_BYTES) > limit:
+            said = f"the record would have up to {bound} bytes, and {topic.name} takes {limit}"
+            raise Refused(MESSAGE_SIZE_EXCEEDED, said)
+        if self._connection.server.senders_choose:
+            asked_for = partition_asked_for(entry.record())
+            if asked_for is not None and int(asked_for) >= topic.partitions:
+                raise Refused(PARTITION_NOT_EXISTS, f"{topic.name} has no partition {asked_for}")
 
     def _check(self, address: str) -> None:
         """Raises `Refused` if the client may not send to an address."""
@@ -228,7 +268,12 @@ class IncomingLink(ServerLink):
     def _on_done(self, delivery: Delivery, state: object, failure: IsthmusError | None) -> None:
         stats = self._connection.server.stats
         if failure is not None:
-            state = Rejected(Error(ERROR_TO_KAFKA, str(failure)))
+            rejected = Rejected(Error(ERROR_TO_KAFKA, str(failure)))
+            state = (
+                TransactionalState(state.txn_id, rejected)
+                if isinstance(state, TransactionalState)
+                else rejected
+            )
             stats.rejected += 1
         else:
             stats.accepted += 1
@@ -242,18 +287,32 @@ class IncomingLink(ServerLink):
         problem: Fault | SoftFailure,
     ) -> None:
         if isinstance(problem, Fault):
-            error = Error(problem.condition, problem.description)
+            condition, description = problem.condition, problem.description
         else:
-            error = Error(DECODE_ERROR if isinstance(problem, DecodeError) else NOT_ALLOWED, str(problem))
+            condition = DECODE_ERROR if isinstance(problem, DecodeError) else NOT_ALLOWED
+            description = str(problem)
+        error = Error(condition, description, None if self._address else {_DELIVERY_TAG: delivery.tag})
+        self._connection.server.stats.rejected += 1
         if transaction is not None:
             transaction.fail(problem)
-        self._connection.server.stats.rejected += 1
-        self._settle(delivery, Rejected(error))
+        if condition == UNKNOWN_TRANSACTION or not (self._address or self._can_tell(delivery, transaction)):
+            self._settle(delivery, None)
+            self.detach(error)
+        elif transaction is not None:
+            self._settle(delivery, TransactionalState(transaction.id, Rejected(error)))
+        else:
+            self._settle(delivery, Rejected(error))
+
+    def _can_tell(self, delivery: Delivery, transaction: Transaction | None) -> bool:
+        """Whether a client learns that a message was refused, by its outcome or when the transaction ends."""
+        return transaction is not None if delivery.settled else self._can_reject
 
     def _settle(self, delivery: Delivery, state: object) -> None:
+        """Be done with a message. Without a state the client is not told: the link is about to end."""
         self.in_flight -= 1
         self._connection.release(len(delivery.data))
-        delivery.settle(state)
+        if state is not None:
+            delivery.settle(state)
         self._returned += 1
         if self._idle is not None:
             if not self.in_flight:

@@ -1,7 +1,8 @@
 """The life of a link that a client attached::
 
     attaching ──► attached ──► detaching ──► gone
-        └────────────────────────▲
+        │             └► suspended ─▲
+        └───────────────────────────┘
 
 To open what is behind a link takes a while, and so does closing it. What happens meanwhile is not lost:
 credit waits in the engine; a detach, or the end of the session or of the connection, lets the opening finish,
@@ -9,6 +10,11 @@ and then what it opened is closed. So whatever was opened is closed, and once.
 
 A client's detach is answered when all is closed, behind the answer to its attach if that is still due. Where
 something hangs it is answered in time all the same, and what hangs is waited for in the background.
+
+A link that the client detached and did not close is suspended if there is anything to keep: deliveries that
+are not settled, or a temporary node. It lasts as long as its session. Until then the client may settle what
+it has, and a link of the same name takes over: of deliveries that the client knows the outcome of, that
+outcome holds; the others are delivered anew. So no delivery is left to be resumed.
 """
 
 from __future__ import annotations
@@ -18,17 +24,43 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from isthmus.codecs.amqp import Array, Symbol
 from isthmus.edges.amqp.protocol import Attach, Delivery, Link, Session
-from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR
-from isthmus.edges.amqp.protocol.terms import RELEASED, Error
-from isthmus.errors import Fault, IsthmusError
+from isthmus.edges.amqp.protocol.composite import interpret
+from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR, INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED
+from isthmus.edges.amqp.protocol.terms import LIFETIME_POLICIES, RELEASED, DeleteOnClose, Error, Source
+from isthmus.edges.log_limit import LogLimit
+from isthmus.errors import Fault, IsthmusError, Refused
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
 
 log = logging.getLogger(__name__)
+log.addFilter(LogLimit())
+
+
+MAX_LINKS: Final = 4096
+"""How many links the sessions of a connection may have together."""
+REJECTED: Final = "amqp:rejected:list"
+
+
+LINK_DETACH: Final = "link-detach"
+"""The expiry policy of a terminus of which nothing is kept."""
+LIFETIME: Final = {Symbol("lifetime-policy"): DeleteOnClose().described()}
+"""What every temporary node has, whatever was asked for: it is deleted with the link that made it."""
+
+
+def check_node_properties(properties: dict[Any, Any] | None) -> None:
+    """Raises `Refused` for properties of a node that are not of their type (3.5.9)."""
+    asked = properties or {}
+    policy, modes = asked.get("lifetime-policy"), asked.get("supported-dist-modes")
+    if policy is not None and not isinstance(interpret(policy), LIFETIME_POLICIES):
+        raise Refused(INVALID_FIELD, f"{policy!r:.100} is not a lifetime policy")
+    of_symbols = isinstance(modes, Symbol) or (isinstance(modes, Array) and modes.type == "symbol")
+    if modes is not None and not of_symbols:
+        raise Refused(INVALID_FIELD, f"{modes!r:.100} are not distribution modes")
 
 
 class LinkState(Enum):
@@ -37,6 +69,8 @@ class LinkState(Enum):
     ATTACHING = auto()
     """What is behind it is being opened."""
     ATTACHED = auto()
+    SUSPENDED = auto()
+    """The client has detached it, and what it has of it is kept."""
     DETACHING = auto()
     """It is over for the client; what is behind it is being closed, or opened first."""
     GONE = auto()
@@ -49,6 +83,7 @@ class Granted(NamedTuple):
     source: object
     target: object
     max_message_size: int = 0
+    unsettled: dict[Any, Any] | None = None
 
 
 class ServerLink(ABC):
@@ -65,7 +100,11 @@ class ServerLink(ABC):
         """Done when the client need not wait for the link any longer."""
         self._link = link
         self._connection = connection
+        self._beyond = f"the connection has {MAX_LINKS} links" if len(connection.links) >= MAX_LINKS else None
+        """Which limit of the connection the link exceeds."""
         self._granted: Granted | None = None
+        self.predecessor: ServerLink | None = None
+        """A suspended link of the same name, which this one takes over from."""
         self._closed = False
         self._lost = False
         self._error: Error | None = None
@@ -88,6 +127,11 @@ class ServerLink(ABC):
         ``closed`` tells that the client closed the link for good, ``lost`` that it did not detach it at all.
         """
 
+    @property
+    def keeps_state(self) -> bool:
+        """Whether there is anything to keep of a link that the client detaches without closing it."""
+        return False
+
     # What the transport calls
 
     def on_attach(self, attach: Attach) -> None:
@@ -108,12 +152,15 @@ class ServerLink(ABC):
 
     def on_detach(self, *, closed: bool, error: Error | None, lost: bool) -> None:  # noqa: ARG002
         """Close what is behind the link, or have it closed once it is open."""
+        if self.state is LinkState.ATTACHED and self.keeps_state and not (closed or lost):
+            self._suspend()
+            return
         was, self.state = self.state, LinkState.DETACHING
         self._closed = closed
         self._lost = lost
         wait_s = self._connection.server.link_close_s
         self._overdue = self.over.get_loop().call_later(wait_s, self._answer_overdue)
-        if was is LinkState.ATTACHED:
+        if was in (LinkState.ATTACHED, LinkState.SUSPENDED):
             self._connection.spawn(self._close())
 
     @property
@@ -123,6 +170,13 @@ class ServerLink(ABC):
 
     # What the link itself calls
 
+    @property
+    def _can_reject(self) -> bool:
+        """Whether the client knows the outcome ``rejected``, as one that lists no outcomes is taken to."""
+        source = self._link.source
+        outcomes = source.outcomes if isinstance(source, Source) else ()
+        return not outcomes or REJECTED in outcomes
+
     def detach(self, error: Error) -> None:
         """End the link from our side, unless it is over."""
         if self.state in (LinkState.ATTACHING, LinkState.ATTACHED):
@@ -131,6 +185,12 @@ class ServerLink(ABC):
             self._link.detach(error)  # does nothing before attach: `_answer` sends both then
             self._connection.wake()
             self.on_detach(closed=False, error=None, lost=True)
+
+    async def end_predecessor(self) -> None:
+        """Let go of what a suspended link of the same name has left."""
+        if self.predecessor is not None:
+            self.predecessor.on_detach(closed=False, error=None, lost=False)
+            await self.predecessor.over
 
     @property
     def _awaited(self) -> bool:
@@ -142,6 +202,8 @@ class ServerLink(ABC):
 
     async def _open(self, attach: Attach) -> None:
         try:
+            if self._beyond is not None:
+                raise Refused(RESOURCE_LIMIT_EXCEEDED, self._beyond)
             self._granted = await self.open(attach)
         except Fault as refused:
             self._refuse(refused.condition, refused.description)
@@ -158,6 +220,14 @@ class ServerLink(ABC):
                 self._connection.wake()
             else:
                 await self._close()
+
+    def _suspend(self) -> None:
+        self.state = LinkState.SUSPENDED
+        self._link.handler = self
+        self._link.suspend()
+        self._connection.suspend_link(self._link, self)
+        self.on_flow()  # there is no credit any longer
+        self._connection.wake()
 
     async def _close(self) -> None:
         try:
@@ -177,7 +247,9 @@ class ServerLink(ABC):
         if self._overdue is not None:
             self._overdue.cancel()
         self._link.handler = None
-        self._connection.links.pop(self, None)
+        if self._link.detach_sent:
+            self._link.session.forget(self._link)
+        self._connection.forget_link(self)
         self._answer()
 
     def _answer_overdue(self) -> None:
@@ -198,5 +270,7 @@ class ServerLink(ABC):
             self._connection.wake()
 
     def _attach(self) -> None:
-        source, target, max_message_size = self._granted or Granted(None, None)
-        self._link.attach(source=source, target=target, max_message_size=max_message_size)
+        source, target, max_message_size, unsettled = self._granted or Granted(None, None)
+        self._link.attach(
+            source=source, target=target, max_message_size=max_message_size, unsettled=unsettled
+        )

@@ -17,12 +17,12 @@ from functools import partial
 from typing import Any, Final
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
+from isthmus.edges.addresses import AddressBook
 from isthmus.edges.amqp.protocol import Connection, Identity, Limits, Open, SaslServer
 from isthmus.edges.amqp.protocol.conditions import CONNECTION_FORCED, RESOURCE_LIMIT_EXCEEDED
 from isthmus.edges.amqp.protocol.connection import SOLE_CONNECTION
 from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 from isthmus.edges.amqp.protocol.terms import Error
-from isthmus.edges.amqp.server.addresses import AddressBook
 from isthmus.edges.amqp.server.connection import ServerConnection
 from isthmus.edges.amqp.server.contract import Client, OutgoingLinks
 from isthmus.edges.amqp.server.tls import TlsHandshake
@@ -70,6 +70,7 @@ class AmqpServer:
         outgoing_links: OutgoingLinks | None = None,
         client_ids: NameLocks | None = None,
         as_json: bool = False,
+        senders_choose: bool = False,
         link_close_s: float = 5.0,
     ) -> None:
         """``link_close_s`` is how long a client waits at most for a link of its to be closed."""
@@ -82,6 +83,8 @@ class AmqpServer:
         """The client ids that are in use."""
         self.as_json = as_json
         """Whether any route needs the document of the ``json`` converter."""
+        self.senders_choose = senders_choose
+        """Whether senders may name the partition of a JMS destination."""
         self.link_close_s = link_close_s
         self.stats = Stats()
         self._amqps = amqps or AmqpsSettings()
@@ -116,10 +119,14 @@ class AmqpServer:
             await self._listen(self.settings.port, None, reuse_port)
         if self._amqps.port is not None:
             await self._listen(self._amqps.port, self._amqps, reuse_port)
+        if self.settings.ws_port is not None:
+            await self._listen_for_websockets(self.settings.ws_port, None, reuse_port)
+        if self._amqps.ws_port is not None:
+            await self._listen_for_websockets(self._amqps.ws_port, self._amqps, reuse_port)
 
     @property
     def ports(self) -> list[int]:
-        """The ports that it listens on: without TLS first."""
+        """The ports that it listens on: without TLS first, and those for WebSocket behind the others."""
         return [server.sockets[0].getsockname()[1] for server in self._servers]
 
     @property
@@ -294,13 +301,28 @@ class AmqpServer:
                 return True
         return False
 
-    async def _listen(self, port: int, amqps: AmqpsSettings | None, reuse_port: bool) -> None:
+    async def _listen_for_websockets(self, port: int, amqps: AmqpsSettings | None, reuse_port: bool) -> None:
+        from isthmus.edges.amqp.server.websocket import Origins, WebSocketProtocol
+
+        # A page has no password, but its browser may have a certificate.
+        all_log_in = not self.settings.allows_anonymous and self._amqps.client_ca is None
+        origins = Origins(self.settings.ws_origins, all_log_in=all_log_in)
+        await self._listen(port, amqps, reuse_port, lambda inner: WebSocketProtocol(inner, origins))
+
+    async def _listen(
+        self,
+        port: int,
+        amqps: AmqpsSettings | None,
+        reuse_port: bool,
+        wrap: Callable[[ServerConnection], asyncio.Protocol] = lambda connection: connection,
+    ) -> None:
+        """``wrap`` gives what is spoken on the socket, or inside TLS, for what is spoken inside that."""
         context = None if amqps is None else amqps.context()
 
         def accept() -> asyncio.Protocol:
-            return (
-                ServerConnection(self) if context is None else TlsHandshake(ServerConnection(self), context)
-            )
+            connection = ServerConnection(self)
+            spoken = wrap(connection)
+            return spoken if context is None else TlsHandshake(connection, context, spoken)
 
         server = await self._loop.create_server(
             accept,

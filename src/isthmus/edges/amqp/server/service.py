@@ -12,7 +12,7 @@ from pathlib import Path
 
 from isthmus.config import Settings
 from isthmus.converters import MessageConverter, converter
-from isthmus.edges.amqp.server.addresses import KafkaAddresses
+from isthmus.edges.addresses import KafkaAddresses
 from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.users import Users
@@ -87,6 +87,7 @@ class AmqpService:
             users=Users.read(Path(users)) if users else None,
             reserved=settings.reserved_topics,
             as_json=settings.uses_json,
+            senders_choose=settings.message_convert not in (None, "jms"),
         )
 
     @property
@@ -101,7 +102,7 @@ class AmqpService:
         except OSError as error:
             raise HardFailure(
                 f"the AMQP server cannot listen on {self._where}: {error.strerror}",
-                remedy="set amqp.host and amqp.port; port 0 takes any that is free",
+                remedy="set amqp.host and amqp.port (0: any that is free), or amqp.enabled=false",
             ) from None
         _spare_the_collector()
         self.ready.set()

@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 
 
 class TlsHandshake(asyncio.Protocol):
-    """Takes an accepted connection through the handshake, and hands it to its `ServerConnection`."""
+    """Takes an accepted connection through the handshake, and hands it to what is ``spoken`` inside.
 
-    def __init__(self, connection: ServerConnection, context: ssl.SSLContext) -> None:
+    That is the connection itself, or what is around it.
+    """
+
+    def __init__(
+        self, connection: ServerConnection, context: ssl.SSLContext, spoken: asyncio.Protocol
+    ) -> None:
         self._connection = connection
         self._context = context
+        self._spoken = spoken
         self._handshake: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -45,10 +51,10 @@ class TlsHandshake(asyncio.Protocol):
         if encrypted is None or encrypted.is_closing():
             self._connection.depart()
             return
-        encrypted.set_protocol(self._connection)
-        self._connection.connection_made(encrypted)
+        encrypted.set_protocol(self._spoken)
+        self._spoken.connection_made(encrypted)
         if early.data:
-            self._connection.data_received(bytes(early.data))
+            self._spoken.data_received(bytes(early.data))
 
 
 class _Early(asyncio.Protocol):

@@ -13,8 +13,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -26,6 +24,7 @@ from scramp import ScramException  # type: ignore[import-untyped]
 
 from isthmus.edges.amqp.protocol.sasl import SCRAM_HASHES, ScramSecret
 from isthmus.errors import ConfigError
+from isthmus.private import write_private
 from isthmus.routing.reserved import ReservedTopics
 from isthmus.routing.route import topic_of_address
 
@@ -122,14 +121,8 @@ def remove_user(path: Path, name: str) -> None:
 
 
 def _write(path: Path, users: Sequence[User]) -> None:
-    """Replace the file: it appears whole, and only its owner can read it."""
     try:
-        descriptor, fresh = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(_document(user))}\n" for user in users)
-            file.flush()
-            os.fsync(descriptor)
-        Path(fresh).replace(path)
+        write_private(path, "".join(f"{json.dumps(_document(user))}\n" for user in users))
     except OSError as error:
         raise ConfigError(f"the users file {path} cannot be written: {error.strerror}") from None
 

@@ -76,10 +76,12 @@ class AmqpWorkers:
         amqp, amqps = self._settings.amqp, self._settings.amqps
         plain = self._bind(amqp.port, reserved) if amqp.enabled else amqp.port
         secure = None if amqps.port is None else self._bind(amqps.port, reserved)
+        ws = None if amqp.ws_port is None else self._bind(amqp.ws_port, reserved)
+        wss = None if amqps.ws_port is None else self._bind(amqps.ws_port, reserved)
         return self._settings.model_copy(
             update={
-                "amqp": amqp.model_copy(update={"port": plain}),
-                "amqps": amqps.model_copy(update={"port": secure}),
+                "amqp": amqp.model_copy(update={"port": plain, "ws_port": ws}),
+                "amqps": amqps.model_copy(update={"port": secure, "ws_port": wss}),
             }
         )
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.support.names import unique
 
-from isthmus.edges.amqp.server.addresses import KafkaAddresses
+from isthmus.edges.addresses import KafkaAddresses
 from isthmus.edges.amqp.server.receivers import admin as receiver_admin
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
 from isthmus.errors import Refused

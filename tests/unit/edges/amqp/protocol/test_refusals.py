@@ -119,7 +119,10 @@ SESSION_ENDS: dict[str, tuple[Step, str]] = {
         lambda peer: peer.frame(attach_of_sender(0, "other")),
         "amqp:session:handle-in-use",
     ),
-    "a name that is in use": (lambda peer: peer.frame(attach_of_sender(1, "link")), "amqp:not-allowed"),
+    "a flow that goes back": (
+        lambda peer: (peer.transfer(), peer.frame(FLOW)),
+        "amqp:session:window-violation",
+    ),
     "a sender without a count": (
         lambda peer: peer.frame(attach_of_sender(1, "other", initial_delivery_count=None)),
         "amqp:invalid-field",

@@ -17,7 +17,7 @@ from isthmus.edges.amqp.protocol import (
     SessionEnded,
 )
 from isthmus.edges.amqp.protocol.composite import interpret
-from isthmus.edges.amqp.protocol.frames import accepts_one
+from isthmus.edges.amqp.protocol.frames import accepts_one, encode_frame
 from isthmus.edges.amqp.protocol.performatives import Detach, Disposition, Flow, Transfer
 from isthmus.edges.amqp.protocol.terms import (
     ACCEPTED,
@@ -393,3 +393,17 @@ def test_a_hundred_links_do_not_disturb_each_other() -> None:
     pair.talk()
     assert [each.data.decode() for each in pair.arrived()] == [link.name for link in links]
     assert sum(isinstance(event, LinkAttached) for event in pair.at_client) == 100
+
+
+def test_dispositions_that_decide_nothing_cannot_keep_the_engine_busy() -> None:
+    pair = Pair(credit=2000)
+    link = pair.sender()
+    for number in range(1000):
+        link.send(number.to_bytes(4), b"x")
+    pair.talk()
+    decides_nothing = encode_frame(0, Disposition(False, 0, 999, False, ACCEPTED)) * 5000
+    assert pair.server.receive_data(decides_nothing, 0.0) == []
+    in_vain = encode_frame(0, Disposition(False, 5000, 5999, True, ACCEPTED)) * 5000
+    ended = one(pair.server.receive_data(in_vain, 0.0), SessionEnded)
+    assert ended.error is not None
+    assert ended.error.condition == "amqp:resource-limit-exceeded"

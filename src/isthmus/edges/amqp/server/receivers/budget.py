@@ -15,13 +15,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
-from typing import Final
 
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSink, RecordSource
-from isthmus.kafka.records import PolledRecord
-
-OVERHEAD_BYTES: Final = 1024
-"""What a record that was not settled takes in memory beside its value, roughly."""
+from isthmus.kafka.records import OVERHEAD_BYTES, PolledRecord, held_bytes
 
 
 class ByteBudget:
@@ -85,7 +81,7 @@ class BudgetedSource:
     def settle(self, record: PolledRecord, acknowledgement: Acknowledgement) -> None:
         """Free what a record took. One that is to be redelivered is counted again then."""
         held = self._held.get(record.partition, 0)
-        self._count(record.partition, max(0, held - _size(record)))  # of one that was revoked nothing is left
+        self._count(record.partition, max(0, held - record.size))  # of one that was revoked nothing is left
         self._source.settle(record, acknowledgement)
         self._resume_soon()
 
@@ -102,7 +98,7 @@ class BudgetedSource:
     def on_records(self, records: Sequence[PolledRecord], *, redelivered: bool = False) -> None:
         """Count records, and hand them on."""
         for record in records:
-            size = _size(record)
+            size = record.size = held_bytes(record.read)
             if size > self._largest:
                 self._largest = size
             self._count(record.partition, self._held.get(record.partition, 0) + size)
@@ -142,8 +138,3 @@ class BudgetedSource:
         self._held[partition] = held
         self._total += change
         self._budget.held += change
-
-
-def _size(record: PolledRecord) -> int:
-    value = record.read.value
-    return OVERHEAD_BYTES if value is None else OVERHEAD_BYTES + len(value)

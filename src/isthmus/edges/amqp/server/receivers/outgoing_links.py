@@ -13,7 +13,7 @@ from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import MessageConverter, ReceivedRecord
 from isthmus.edges.amqp.protocol.performatives import SETTLED
 from isthmus.edges.amqp.protocol.terms import Source, Target
-from isthmus.edges.amqp.server.contract import ERROR_PREFIX, Client, ReceiverRequest
+from isthmus.edges.amqp.server.contract import PARTITION_NOT_EXISTS, Client, ReceiverRequest
 from isthmus.edges.amqp.server.receivers.addresses import COPY, TEMPORARY_TOPIC, Kind, Origin, origin_of
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
 from isthmus.edges.amqp.server.receivers.browser import BrowserSource
@@ -46,7 +46,6 @@ from isthmus.kafka.records import PolledRecord
 
 T = TypeVar("T")
 
-PARTITION_NOT_EXISTS: Final = f"{ERROR_PREFIX}partition-not-exists"
 QUEUE_PREFIX: Final = "jms-queue:"
 """Before the topic in the name of a queue's share group."""
 OUTCOMES: Final = (
@@ -100,8 +99,8 @@ class KafkaOutgoingLinks:
         filters = filters_of(asked.filter)
         if asked.dynamic:
             is_topic = TEMPORARY_TOPIC in asked.capabilities
-            address = await self._temporary.create(request.client.connection_id, topic=is_topic)
-            asked = replace(asked, address=address)
+            owner = _owner_of_node(request.client, asked.capabilities)
+            asked = replace(asked, address=await self._temporary.create(owner, topic=is_topic))
         origin = origin_of(asked, bare_is_queue=self._bare_is_queue)
         if origin.kind is Kind.TEMPORARY:
             return self._open_temporary(request, asked, filters, origin)
@@ -130,7 +129,7 @@ class KafkaOutgoingLinks:
     async def create_node(self, target: Target, client: Client) -> str:
         """A temporary queue, or topic."""
         is_topic = TEMPORARY_TOPIC in target.capabilities
-        return await self._temporary.create(client.connection_id, topic=is_topic)
+        return await self._temporary.create(_owner_of_node(client, target.capabilities), topic=is_topic)
 
     async def delete_node(self, address: str) -> None:
         """Remove a temporary queue."""
@@ -149,7 +148,7 @@ class KafkaOutgoingLinks:
 
         supply = self._temporary.source(
             source.address or "",
-            request.client.connection_id,
+            (request.client.connection_id, _user_of(request.client)),
             wants=None if selector is None else wants,
             browses=source.distribution_mode == COPY,
         )
@@ -259,6 +258,16 @@ def _message(converter: MessageConverter, record: PolledRecord) -> AmqpMessage:
     """The message of a record, as a selector sees it. Raises `SoftFailure`."""
     message = converter.to_amqp_message("", record.record)
     return with_deliveries(message, record.deliveries) if record.deliveries else message
+
+
+def _user_of(client: Client) -> str:
+    return f"user {client.identity.user}"
+
+
+def _owner_of_node(client: Client, capabilities: Collection[str]) -> str:
+    """Who may receive from a temporary node: of JMS' the connection, of any other dynamic node the user."""
+    is_jms = "temporary-queue" in capabilities or "temporary-topic" in capabilities
+    return client.connection_id if is_jms else _user_of(client)
 
 
 def _own(origin: Origin, filters: Filters, request: ReceiverRequest) -> str | None:

@@ -13,14 +13,14 @@ import asyncio
 import logging
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from aiokafka.errors import KafkaError
 
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import KafkaRecord, ReceivedRecord, converter
-from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
+from isthmus.edges.amqp.protocol.conditions import NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, RESOURCE_LOCKED
 from isthmus.edges.amqp.server.receivers.record_source import (
     Acknowledgement,
     RecordSink,
@@ -33,12 +33,14 @@ from isthmus.journal.layout import HEADER_PREFIX
 from isthmus.kafka.consumer import LATEST, Consumer
 from isthmus.kafka.faults import reason
 from isthmus.kafka.options import Kafka
-from isthmus.kafka.records import PolledRecord
+from isthmus.kafka.records import PolledRecord, held_bytes
 from isthmus.routing.route import TEMPORARY_PREFIX
 
 log = logging.getLogger(__name__)
 
 LIMIT_BYTES: Final = 64 * 2**20
+MAX_QUEUES: Final = 1000
+"""How many temporary queues an owner may have."""
 BATCH: Final = 500
 POLL_S: Final = 60.0
 
@@ -79,10 +81,15 @@ class TemporaryQueues:
         self._changing = asyncio.Lock()
 
     async def create(self, owner: str, *, topic: bool = False) -> str:
-        """The address of a new queue, which only its owner may receive from. Raises `HardFailure`."""
+        """The address of a new queue, or topic, which only its owner may receive from.
+
+        Raises `Refused` to one that has too many, and `HardFailure`.
+        """
         async with self._changing:
             if self._tail is None:
                 self._tail = _Tail(self._kafka, self._topic, await self._ends(), self._on_records)
+            if sum(node.owner == owner for node in self._nodes.values()) >= MAX_QUEUES:
+                raise Refused(RESOURCE_LIMIT_EXCEEDED, f"{MAX_QUEUES} temporary queues are the most")
             address = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
             self._nodes[address] = _Node(owner, is_topic=topic)
             return address
@@ -96,16 +103,23 @@ class TemporaryQueues:
                 await tail.close()
 
     def source(
-        self, address: str, owner: str, *, wants: WantsRecord | None = None, browses: bool = False
+        self,
+        address: str,
+        owners: Collection[str],
+        *,
+        wants: WantsRecord | None = None,
+        browses: bool = False,
     ) -> RecordSource:
-        """What comes to a queue. Raises `Refused` to everyone but its owner.
+        """What comes to a queue. Raises `Refused` to everyone but its owner, who may go by several names.
 
         What a receiver of a queue does not want is for its others. ``browses``: what is there now, which
         stays.
         """
         node = self._nodes.get(address)
-        if node is None or node.owner != owner:
-            raise Refused(NOT_FOUND, f"this connection has made no temporary queue {address!r:.300}")
+        if node is None:
+            raise Refused(NOT_FOUND, f"there is no temporary queue {address!r:.300}")
+        if node.owner not in owners:
+            raise Refused(RESOURCE_LOCKED, f"the temporary queue {address!r:.300} is that of another")
         if browses:
             return Snapshot(each for queue in node.queues for each in queue.waiting)
         return TemporarySource(node, wants)
@@ -152,10 +166,10 @@ class _Queue:
 
     def put(self, taken: PolledRecord, *, first: bool = False) -> bool:
         """Take a record. False if there is no room for it."""
-        size = len(taken.read.value or b"")
-        if self._size_bytes + size > LIMIT_BYTES and not first:
+        taken.size = held_bytes(taken.read)
+        if self._size_bytes + taken.size > LIMIT_BYTES and not first:
             return False
-        self._size_bytes += size
+        self._size_bytes += taken.size
         if first:
             self.waiting.appendleft(taken)
         else:
@@ -172,7 +186,7 @@ class _Queue:
                 if not source.wants(taken):
                     passed_over.append(taken)
                     continue
-                self._size_bytes -= len(taken.read.value or b"")
+                self._size_bytes -= taken.size
                 source.take(taken)
             self.waiting.extendleft(reversed(passed_over))
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 
-from isthmus.edges.amqp.server.receivers.budget import OVERHEAD_BYTES, BudgetedSource, ByteBudget
+from isthmus.edges.amqp.server.receivers.budget import BudgetedSource, ByteBudget
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSink
-from isthmus.kafka.records import PolledRecord
+from isthmus.kafka.records import OVERHEAD_BYTES, PolledRecord
 
 
 class Read:
     def __init__(self, offset: int, size: int) -> None:
         self.offset = offset
         self.key = None
-        self.value = b"x" * (size - OVERHEAD_BYTES)
-        self.headers: list[tuple[str, bytes | None]] = []
+        self.value = b"x" * 100
+        self.headers = [("h", b"x" * (size - OVERHEAD_BYTES - 100)), ("none", None)]
 
 
 class Endless:

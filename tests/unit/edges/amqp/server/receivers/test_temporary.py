@@ -15,6 +15,7 @@ from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement
 from isthmus.edges.amqp.server.receivers.temporary import TemporaryQueues
 from isthmus.errors import Refused
 from isthmus.kafka.options import Kafka
+from isthmus.kafka.records import OVERHEAD_BYTES
 
 
 class Tail:
@@ -46,7 +47,7 @@ class Bench:
 
     async def receiver(self, address: str, credit: int) -> tuple[Receiver, Any]:
         receiver = Receiver()
-        source = self.queues.source(address, "me")
+        source = self.queues.source(address, ["me"])
         source.start(receiver)
         source.request(credit)
         await asyncio.sleep(0)
@@ -112,19 +113,22 @@ def test_what_is_released_comes_again_first_and_is_counted() -> None:
     run(test)
 
 
-def test_only_the_connection_that_made_a_queue_receives_from_it() -> None:
+def test_only_the_owner_of_a_queue_receives_from_it() -> None:
     async def test(bench: Bench) -> None:
         address = await bench.queues.create("me")
-        for wanted, owner in ((address, "you"), ("orders", "me")):
+        for wanted, owner, condition in (
+            (address, "you", "amqp:resource-locked"),
+            ("orders", "me", "amqp:not-found"),
+        ):
             with pytest.raises(Refused) as refused:
-                bench.queues.source(wanted, owner)
-            assert refused.value.condition == "amqp:not-found"
+                bench.queues.source(wanted, ["another", owner])
+            assert refused.value.condition == condition
 
     run(test)
 
 
 def test_what_a_queue_has_no_room_for_is_not_lost_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(temporary, "LIMIT_BYTES", 10)
+    monkeypatch.setattr(temporary, "LIMIT_BYTES", 2 * OVERHEAD_BYTES + 10)
 
     async def test(bench: Bench) -> None:
         address = await bench.queues.create("me")
@@ -134,6 +138,20 @@ def test_what_a_queue_has_no_room_for_is_not_lost_in_silence(monkeypatch: pytest
         assert receiver.values == [b"12345678", b"9"]
         bench.send(address, b"12345678")
         assert receiver.values[2:] == [b"12345678"]
+
+    run(test)
+
+
+def test_a_connection_has_a_limited_number_of_queues(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(temporary, "MAX_QUEUES", 1)
+
+    async def test(bench: Bench) -> None:
+        address = await bench.queues.create("me")
+        with pytest.raises(Refused, match="1 temporary queues are"):
+            await bench.queues.create("me")
+        other = await bench.queues.create("another")
+        await bench.queues.delete(address)
+        await bench.queues.delete(other)
 
     run(test)
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
+from isthmus.config.judgement.check import TopicFacts
 from isthmus.config.model import values
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import AddressTopic, KafkaHeader, topic_header
@@ -51,8 +52,10 @@ REFRESH_S: Final = 10.0
 class KnownAddress(NamedTuple):
     """An address that can be sent to."""
 
-    topic: KafkaHeader | None
-    """The header that tells the router which topic the address has; None if only routes take it."""
+    topic: AddressTopic | None
+    """The topic that it has; None if only routes take it."""
+    header: KafkaHeader | None = None
+    """The header that tells the router of it."""
     queue: bool = False
     """Whether it is known to be that of a queue."""
     expires: float = math.inf
@@ -94,16 +97,19 @@ class KafkaAddresses:
         auto_create: bool,
         direct: bool = False,
         keep: bool = False,
+        refuse: bool = True,
         partitions: int = 4,
         queue_partitions: int = 1,
         reserved: ReservedTopics = BY_PREFIX,
         refresh_s: float = REFRESH_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """Without ``refuse`` any address is taken: what becomes of a message is left to the router."""
         self._admin = admin
         self._routes = [route for route in routes if not route.is_direct]
         self._direct = direct
         self._keep = keep
+        self._refuse = refuse
         self._auto_create = auto_create
         self._partitions = partitions
         self._queue_partitions = queue_partitions
@@ -151,19 +157,20 @@ class KafkaAddresses:
             return f"{address!r:.300}: {problem}"
         if len(self._known) >= KEPT:  # routes may take any number of them
             self._known.clear()
-        self._known[address] = KnownAddress(topic, queue, self._clock() + self._refresh_s)
+        header = None if topic is None else topic_header(topic)
+        self._known[address] = KnownAddress(topic, header, queue, self._clock() + self._refresh_s)
         return None
 
-    async def _look_up(self, address: str, queue: bool) -> tuple[KafkaHeader | None, str | None]:
-        """The header for the topic of an address, if it has one; and why the address is not taken."""
+    async def _look_up(self, address: str, queue: bool) -> tuple[AddressTopic | None, str | None]:
+        """The topic of an address, if it has one; and why the address is not taken."""
         possible = [_possible(route.predicate, address) for route in self._routes]
-        routed = True in possible or None in possible
+        routed = not self._refuse or True in possible or None in possible
         if not self._keep and (True in possible or not self._direct):
             return None, None if routed else "no route takes it"
         found = await self._find_topic(address, queue=queue, create=self._keep or not routed)
         if isinstance(found, str):
             return None, None if routed else found
-        return topic_header(found), None
+        return found, None
 
     async def _find_topic(self, address: str, *, queue: bool, create: bool) -> AddressTopic | str:
         topic = topic_of_address(address)
@@ -181,8 +188,13 @@ class KafkaAddresses:
             return f"there is no topic {topic}, and no route takes it"
         if not facts.writable:
             return f"the bridge may not write the topic {topic}"
-        limit = min(facts.max_message_bytes or LARGEST_BYTES, LARGEST_BYTES)
-        return AddressTopic(topic, facts.partitions, limit, self._keep)
+        return address_topic(topic, facts, keep=self._keep)
+
+
+def address_topic(name: str, facts: TopicFacts, *, keep: bool) -> AddressTopic:
+    """What the journal is told of a topic; with ``keep`` it is a JMS destination."""
+    limit = min(facts.max_message_bytes or LARGEST_BYTES, LARGEST_BYTES)
+    return AddressTopic(name, facts.partitions, limit, keep)
 
 
 def _possible(predicate: Predicate, address: str) -> bool | None:

@@ -7,8 +7,8 @@ from unittest.mock import ANY
 import pytest
 
 from isthmus.config import TopicFacts
-from isthmus.edges.amqp.server import addresses
-from isthmus.edges.amqp.server.addresses import KafkaAddresses, KnownAddress
+from isthmus.edges import addresses
+from isthmus.edges.addresses import KafkaAddresses, KnownAddress
 from isthmus.errors import Outage
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.options import Kafka
@@ -135,7 +135,7 @@ def header(book: KafkaAddresses, address: str, *, queue: bool = False) -> str | 
     assert asyncio.run(book.find(address, queue=queue)) is None
     found = book.known(address)
     assert found is not None
-    return None if found.topic is None else (found.topic[1] or b"").decode()
+    return None if found.header is None else (found.header[1] or b"").decode()
 
 
 def refusal(book: KafkaAddresses, address: str) -> str:

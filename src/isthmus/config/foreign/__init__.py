@@ -1,0 +1,1 @@
+"""Configurations of other bridges: recognised, and turned into ours."""

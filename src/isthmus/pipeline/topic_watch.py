@@ -1,0 +1,74 @@
+"""Looks at topics while the router runs: their limits and partitions are in its plan, and may change.
+
+In: how to ask for a plan as it would be made now. Out: that plan, now and then. Asking takes as long as Kafka
+takes to answer, so a thread does it: `TopicWatch.poll` never waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from threading import Thread
+
+from isthmus.errors import HardFailure, Outage
+from isthmus.routing.plan import RoutingPlan
+
+LOOK_S = 15.0
+"""How often topics are looked at."""
+
+
+class TopicWatch:
+    """Asks every ``look_s``. To be polled by one thread."""
+
+    def __init__(
+        self,
+        ask: Callable[[], RoutingPlan],
+        *,
+        look_s: float = LOOK_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask = ask
+        self._look_s = look_s
+        self._clock = clock
+        self._due = clock() + look_s
+        self._asking: Thread | None = None
+        self._answer: RoutingPlan | HardFailure | None = None
+
+    def poll(self) -> RoutingPlan | None:
+        """The plan as it would be made now, once after each look.
+
+        Raises `HardFailure` for a topic that the bridge needs and cannot use any more.
+        """
+        if self._asking is None:
+            if self._clock() >= self._due:
+                self._asking = Thread(target=self._look, name="topic-watch", daemon=True)
+                self._asking.start()
+            return None
+        if self._asking.is_alive():
+            return None
+        answer, self._answer, self._asking = self._answer, None, None
+        self._due = self._clock() + self._look_s
+        if isinstance(answer, HardFailure):
+            raise answer
+        return answer
+
+    def _look(self) -> None:
+        try:
+            self._answer = self._ask()
+        except Outage:
+            self._answer = None  # asked again soon
+        except HardFailure as failure:
+            self._answer = failure
+
+
+def differ(now: RoutingPlan, then: RoutingPlan) -> bool:
+    """Whether a plan must be made anew because the topics that it names are not as they were."""
+    return _facts(now) != _facts(then)
+
+
+def _facts(plan: RoutingPlan) -> object:
+    # Of others, which messages name, the journal says how they are.
+    named = {route.topic for route in plan.routes if route.topic} | {plan.dead_letter_topic}
+    limits = {name: limit for name, limit in plan.max_message_bytes.items() if name in named}
+    partitions = {name: count for name, count in plan.partitions.items() if name in named}
+    return limits, partitions, plan.max_source_bytes

@@ -1,0 +1,155 @@
+"""Follows a running router from outside: its events, and how its topics grow.
+
+In: the topic of events, and the end offsets of the router's sources and destinations, once a second. Out:
+`RouterMetrics` that are hardly older than that, and one line of the log for each soft failure, or for many at
+once when there are many. It needs Kafka alone; while Kafka does not answer, the figures stay as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from threading import Event as Flag
+from threading import Thread
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
+
+from isthmus.errors import Outage
+from isthmus.kafka import blocking
+from isthmus.kafka.options import Kafka
+from isthmus.telemetry.events import read_event
+from isthmus.telemetry.metrics import RouterMetrics
+
+_log = logging.getLogger(__name__)
+
+EVERY_S = 1.0
+LINES_A_SECOND, LINES_AT_ONCE = 1.0, 20.0
+"""How many failures are told one by one: so many at first, then so many a second."""
+
+
+class FailureLog:
+    """One line for each failure; when they come too fast, one for those that were left out."""
+
+    def __init__(self, log: logging.Logger = _log, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._clock = clock
+        self._allowed = LINES_AT_ONCE
+        self._at = clock()
+        self._left_out = 0
+
+    def tell(self, failure: object) -> None:
+        """Log it, if it is not one too many."""
+        self._refill()
+        if self._allowed >= 1:
+            self.tell_rest()
+            self._allowed -= 1
+            self._log.warning("%s", failure)
+        else:
+            self._left_out += 1
+
+    def tell_rest(self) -> None:
+        """Say how many were left out, if it is time again."""
+        self._refill()
+        if self._left_out and self._allowed >= 1:
+            self._allowed -= 1
+            self._log.warning("%d more messages failed; the topic of events has each", self._left_out)
+            self._left_out = 0
+
+    def _refill(self) -> None:
+        now = self._clock()
+        self._allowed = min(LINES_AT_ONCE, self._allowed + (now - self._at) * LINES_A_SECOND)
+        self._at = now
+
+
+class LiveTelemetry:
+    """Runs in a thread of its own from `start` until `stop`."""
+
+    def __init__(
+        self,
+        kafka: Kafka,
+        events: str,
+        metrics: RouterMetrics,
+        *,
+        sources: frozenset[str],
+        is_destination: Callable[[str], bool],
+        on_news: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``on_news`` is called when the metrics are up to date, at most once in `EVERY_S`."""
+        self._kafka = kafka
+        self._topic = events
+        self._metrics = metrics
+        self._sources = sources
+        self._is_destination = is_destination
+        self._on_news = on_news
+        self._failures = FailureLog()
+        self._over = Flag()
+        self._consumer: Consumer | None = None
+        self._offsets = blocking.EndOffsets(kafka)
+        self._thread = Thread(target=self._run, name="telemetry", daemon=True)
+
+    def start(self) -> None:
+        """Count from here: call it before the router starts."""
+        self._look()
+        self._follow()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Return when it has ended."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self._consumer is not None:
+            self._consumer.close()
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self._over.is_set():
+            self._take_events(max(0.0, min(EVERY_S, due - time.monotonic())))
+            if time.monotonic() >= due:
+                due = time.monotonic() + EVERY_S
+                self._look()
+                self._failures.tell_rest()
+                self._on_news()
+
+    def _follow(self) -> None:
+        """Read events from now on."""
+        self._consumer = blocking.consumer(
+            self._kafka,
+            {
+                "group.id": "isthmus-events",  # Kafka wants one; nothing is ever committed under it
+                # So long the broker may wait for the next event: the fewer requests, the less there is to do.
+                "fetch.wait.max.ms": 5_000,
+                "auto.offset.reset": "latest",
+            },
+        )
+        partitions = self._consumer.list_topics(self._topic, timeout=10).topics[self._topic].partitions
+        self._consumer.assign([TopicPartition(self._topic, each, OFFSET_END) for each in partitions])
+
+    def _take_events(self, timeout_s: float) -> None:
+        if self._consumer is None:
+            self._over.wait(timeout_s)
+            return
+        for record in self._consumer.consume(1_000, timeout=timeout_s):
+            event = read_event(record.value()) if record.error() is None else None
+            if event is not None:
+                self._metrics.told(event)
+                if event.code is not None:
+                    self._failures.tell(event)
+
+    def _look(self) -> None:
+        """See how far the topics are."""
+        try:
+            ends = self._offsets.of(lambda topic: topic in self._sources or self._is_destination(topic))
+        except (KafkaException, Outage):
+            return
+        self._metrics.see_sources({each: end for each, end in ends.items() if each[0] in self._sources})
+        self._metrics.see_topics(_by_topic(ends, self._is_destination))
+
+
+def _by_topic(ends: Mapping[tuple[str, int], int], wanted: Callable[[str], bool]) -> dict[str, int]:
+    added: dict[str, int] = {}
+    for (topic, _), end in ends.items():
+        if wanted(topic):
+            added[topic] = added.get(topic, 0) + end
+    return added
