@@ -33,7 +33,7 @@ from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 
 log = logging.getLogger(__name__)
 
-CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", SOLE_CONNECTION)
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", "DELAYED_DELIVERY", SOLE_CONNECTION)
 MAX_FRAMES: Final = 256
 """How many frames of a client are handled in one turn of the loop."""
 OVERHEAD_BYTES: Final = 4096
