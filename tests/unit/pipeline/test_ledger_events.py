@@ -18,7 +18,7 @@ ORDERS = AddressTopic("orders", 4, 10_000, is_destination=True)
 def batch_of(record: layout.Record) -> pa.RecordBatch:
     """A record of the transaction ``tx``, its first, as Spark hands it over."""
     assert record.key is not None
-    row = [Op.ADD_TX.value, 0, 7, 1, record.key, "s1", "tx", 0, 0]
+    row = [Op.ADD_TX.value, 0, 7, 1, record.key, "s1", "tx", 0, 0, 0]
     assert len(row) == len(COLUMNS)
     columns = [pa.array([value]) for value in row]
     headers = pa.array([[{"key": name, "value": value} for name, value in record.headers]], HEADERS)
