@@ -42,3 +42,19 @@ def test_a_changed_limit_is_noticed_while_the_bridge_runs(tmp_path: Path) -> Non
             assert sent.returncode == 0, sent.stderr
             eventually(lambda topic=topic: bridge.bodies(topic) == [b"x" * 2000], what=bridge.printed)
         assert bridge.stop() == 0, bridge.printed()
+
+
+def test_a_dead_letter_topic_that_is_deleted_ends_the_bridge_before_a_message_needs_it(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "bridge.properties"
+    file.write_text(CONFIGURATION)
+    with Running(tmp_path, file) as bridge:
+        bridge.wait_until_ready()
+        servers = find_running(tmp_path / ".isthmus" / "kafka")
+        assert servers is not None
+        admin = admin_client(Kafka(servers))  # held until the answer is there
+        admin.delete_topics(["dead"])["dead"].result()
+        eventually(lambda: bridge.process.poll() is not None, what=bridge.printed)
+        assert bridge.process.returncode == 3
+        assert "topic dead, the dead-letter topic, does not exist" in bridge.printed()

@@ -60,7 +60,8 @@ def test_a_second_bridge_in_the_same_folder_is_refused(bridge: Running) -> None:
     for command in ("run", "pipeline"):
         second = isthmus(command, QUICKSTART, folder=bridge.folder)
         assert second.returncode == 3
-        assert f"already runs in state.dir .isthmus: process {bridge.process.pid} on" in second.stderr
+        folder = bridge.folder / ".isthmus"
+        assert f"already runs in state.dir {folder}: process {bridge.process.pid} on" in second.stderr
         assert "give this bridge a state.dir of its own" in second.stderr
 
 

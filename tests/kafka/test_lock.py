@@ -81,6 +81,19 @@ def test_a_lock_that_is_released_is_free(kafka_servers: str, bridge_id: str) -> 
             lock.acquire()
 
 
+def test_a_lock_can_be_released_before_it_is_held_and_requested_again(
+    kafka_servers: str, bridge_id: str
+) -> None:
+    lock = BridgeLock(Kafka(kafka_servers), bridge_id, holder="1")
+    lock.request()
+    lock.release()
+    lock.request()
+    lock.acquire()
+    lock.release()
+    with requested(kafka_servers, bridge_id, "2") as following:
+        following.acquire()
+
+
 def test_of_several_that_start_at_once_one_has_it(kafka_servers: str, bridge_id: str) -> None:
     locks = [BridgeLock(Kafka(kafka_servers), bridge_id, holder=str(number)) for number in range(4)]
     for lock in locks:

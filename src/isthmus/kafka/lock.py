@@ -20,7 +20,7 @@ from typing import Any, Final
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-from isthmus.errors import AlreadyRunning, HardFailure, Outage
+from isthmus.errors import AlreadyRunning, HardFailure, IsthmusError, Outage
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.faults import (
     INVALID_SESSION_TIMEOUT,
@@ -73,9 +73,12 @@ class BridgeLock:
         self._thread: Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._holding: asyncio.Task[None] | None = None
+        self._released = False
 
     def request(self) -> None:
         """Ask for the lock: it is had some seconds later, or never. `acquire` waits for that."""
+        self._failure, self._released = None, False
+        self._decided.clear()
         self._thread = Thread(target=self._main, name="bridge-lock", daemon=True)
         self._thread.start()
 
@@ -90,7 +93,7 @@ class BridgeLock:
 
     def poll(self) -> None:
         """Raises `AlreadyRunning` once another process has the lock."""
-        if isinstance(self._failure, HardFailure):
+        if isinstance(self._failure, IsthmusError):
             raise self._failure
         if self._failure is not None:
             raise HardFailure(
@@ -101,6 +104,7 @@ class BridgeLock:
     def release(self) -> None:
         """Let others have the lock."""
         thread, self._thread = self._thread, None
+        self._released = True
         if thread is not None:
             if self._loop is not None and self._holding is not None:
                 with suppress(RuntimeError):  # it has ended by itself
@@ -120,6 +124,8 @@ class BridgeLock:
         # A broker answers one who joins when all members have joined, or their time is over.
         client = ResilientClient(self._kafka, request_timeout_s=timings.rebalance_s + timings.session_s)
         self._loop, self._holding = asyncio.get_running_loop(), asyncio.ensure_future(self._hold(client))
+        if self._released:  # before there was a task to cancel
+            self._holding.cancel()
         try:
             await self._holding
         except asyncio.CancelledError:  # released

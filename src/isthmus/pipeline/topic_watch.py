@@ -13,8 +13,10 @@ from threading import Thread
 from isthmus.errors import HardFailure, Outage
 from isthmus.routing.plan import RoutingPlan
 
-LOOK_S = 15.0
-"""How often topics are looked at."""
+LOOK_S = 5.0
+"""How often topics are looked at: so long may one be gone before the bridge stops for that."""
+AGAIN_S = 2.0
+"""When to look again for a topic that is not there: a broker that has just started may not know of it yet."""
 
 
 class TopicWatch:
@@ -33,14 +35,12 @@ class TopicWatch:
         self._due = clock() + look_s
         self._asking: Thread | None = None
         self._answer: RoutingPlan | HardFailure | None = None
-        self._failed = False
-        """Whether the last look found a topic that cannot be used."""
+        self._missed = False
 
     def poll(self) -> RoutingPlan | None:
         """The plan as it would be made now, once after each look.
 
-        Raises `HardFailure` for a topic that the bridge needs and cannot use any more, if two looks in a row
-        say so: a broker that has just started may not know of all topics yet.
+        Raises `HardFailure` for a topic that the bridge needs and, twice in a row, could not use any more.
         """
         if self._asking is None:
             if self._clock() >= self._due:
@@ -50,12 +50,12 @@ class TopicWatch:
         if self._asking.is_alive():
             return None
         answer, self._answer, self._asking = self._answer, None, None
-        self._due = self._clock() + self._look_s
-        failed_before, self._failed = self._failed, isinstance(answer, HardFailure)
         if not isinstance(answer, HardFailure):
+            self._missed, self._due = False, self._clock() + self._look_s
             return answer
-        if failed_before:
+        if self._missed:
             raise answer
+        self._missed, self._due = True, self._clock() + min(AGAIN_S, self._look_s)
         return None
 
     def _look(self) -> None:

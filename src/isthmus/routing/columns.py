@@ -7,8 +7,9 @@ messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
+from zlib import crc32
 
 from py4j.java_gateway import JavaObject
 from pyspark import SparkContext
@@ -17,7 +18,7 @@ from pyspark.sql import functions as F
 
 from isthmus.journal.layout import type_entry
 from isthmus.message import OPAQUE_TYPES, HeaderType
-from isthmus.routing.key import FLOATING_TYPES, MAX_MATCHED_LENGTH, NOT_FINITE
+from isthmus.routing.key import FLOATING_TYPES, NOT_FINITE
 from isthmus.routing.pattern import in_re2, literal_start
 from isthmus.routing.predicate import (
     NUMBER,
@@ -67,13 +68,13 @@ def matches(predicate: Predicate, address: Column, header: HeaderLookup) -> Colu
     return meaning(predicate)
 
 
-def finds(value: Column, pattern: str) -> Column:
-    """Whether a text has what the pattern describes; null where the text is null.
+def finds(value: Column, pattern: str, *, whole: bool = False) -> Column:
+    """Whether a text has what the pattern describes, or as a whole is that; null where the text is null.
 
     Spark has no function for RE2, but one that calls a method, which its code generator takes as it does its
     own functions. ``rlike`` is Java's engine: a text can make it overflow its stack.
     """
-    if (start := literal_start(pattern)) is not None:
+    if not whole and (start := literal_start(pattern)) is not None:
         return value.startswith(start)
     jvm = SparkContext._jvm
     if jvm is None:
@@ -86,12 +87,37 @@ def finds(value: Column, pattern: str) -> Column:
         seq = jvm.PythonUtils.toSeq
         return expressions.objects.Invoke(on, method, gives, seq(list(arguments)), seq([]), True, True, True)
 
-    re2 = jvm.com.google.re2j.Pattern.compile(in_re2(pattern))
+    written = rf"\A(?:{in_re2(pattern)})\z" if whole else in_re2(pattern)
+    re2 = jvm.com.google.re2j.Pattern.compile(written)
     literal = expressions.Literal(re2, types.ObjectType(re2.getClass()))
     string = types.ObjectType(jvm.java.lang.Class.forName("java.lang.String"))
     text = call(columns.expression(value._jc), "toString", string)
     matcher = call(literal, "matcher", types.ObjectType(re2.matcher("").getClass()), text)
     return Column(columns.column(call(matcher, "find", types.DataTypes.BooleanType)))
+
+
+def address_of(predicate: Predicate) -> str | None:
+    """The one address that a predicate takes, and whose messages it all takes; None if it is another kind."""
+    match predicate:
+        case Compare(Address(), "==", Literal(text, None)):
+            return text
+    return None
+
+
+def look_up(table: Mapping[str, int], text: Column) -> Column:
+    """The number that a text has in a table; null where it has none. A long table costs what a short one
+    does.
+
+    Spark searches a map from its beginning. So there is one for every few texts, found by their checksum.
+    """
+    maps: list[dict[bytes, int]] = [{} for _ in range(max(1, len(table) // 4))]
+    for each, number in table.items():
+        maps[crc32(each.encode()) % len(maps)][each.encode()] = number
+    # One text instead of some calls for each entry.
+    written = (", ".join(f"X'{key.hex()}', {number}" for key, number in entries.items()) for entries in maps)
+    buckets = F.expr(f"array({', '.join(f'cast(map({each}) as map<binary, int>)' for each in written)})")
+    bytes_ = text.cast("binary")
+    return F.try_element_at(F.get(buckets, (F.crc32(bytes_) % len(maps)).cast("int")), bytes_)
 
 
 def _compare(value: Column, sign: str, literal: Literal) -> Column:
@@ -135,10 +161,7 @@ def key_error(name: str, pattern: str | None, value: Column, types: Column) -> C
     )
     if pattern is None:
         return error
-    too_long = f"is longer than the {MAX_MATCHED_LENGTH} characters that a pattern is tried on"
-    return error.when(F.char_length(text) > MAX_MATCHED_LENGTH, f"header {name} {too_long}").when(
-        ~text.rlike(rf"(?d)\A(?:{pattern})\z"), f"header {name} does not match conv.key.pattern"
-    )
+    return error.when(~finds(text, pattern, whole=True), f"header {name} does not match conv.key.pattern")
 
 
 def _has_type(name: str, declared: Iterable[HeaderType], types: Column) -> Column:

@@ -8,17 +8,15 @@ The reference form; `isthmus.routing.columns` and the router have the same in Sp
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
 from isthmus.errors import KeyFailure
 from isthmus.message import OPAQUE_TYPES, Header, HeaderType, Message
+from isthmus.routing.pattern import compiled
 
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 """The texts of numbers that are no keys."""
 FLOATING_TYPES = (HeaderType.FLOAT, HeaderType.DOUBLE)
-MAX_MATCHED_LENGTH = 512
-"""How many characters a key may have to be held against a pattern: Java's matcher recurses."""
 
 
 def select_key(message: Message, header_name: str | None, pattern: str | None = None) -> bytes:
@@ -46,11 +44,7 @@ def _reason_against(header: Header, pattern: str | None) -> str | None:
         return "is not a finite number"
     if not any(map(is_letter_or_digit, header.text)):
         return "has no letter or digit"
-    if pattern is None:
-        return None
-    if len(header.text) > MAX_MATCHED_LENGTH:
-        return f"is longer than the {MAX_MATCHED_LENGTH} characters that a pattern is tried on"
-    if re.fullmatch(pattern, header.text, re.ASCII) is None:
+    if pattern is not None and compiled(pattern).fullmatch(header.text) is None:
         return "does not match conv.key.pattern"
     return None
 

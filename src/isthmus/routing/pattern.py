@@ -37,7 +37,7 @@ _CATEGORIES: Final = {
     op.CATEGORY_WORD: r"\w",
     op.CATEGORY_NOT_WORD: r"\W",
     op.CATEGORY_SPACE: r"\t-\r ",  # RE2's own \s knows no vertical tab
-    op.CATEGORY_NOT_SPACE: r"\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{10ffff}",
+    op.CATEGORY_NOT_SPACE: "\\x00-\\x08\\x0e-\\x1f\\x21-\U0010ffff",
 }
 _REFUSED: Final = {
     op.ASSERT: "looks ahead or behind, which RE2 does not: combine two patterns with &&",
@@ -144,7 +144,7 @@ def _characters(items: Iterable[tuple[Any, Any]], flags: int) -> str:
 
 
 def _code(character: int) -> str:
-    return f"\\x{{{character:x}}}"
+    return f"\\x{character:02x}" if character < 128 else chr(character)
 
 
 def _other_case(low: int, high: int) -> Iterable[tuple[int, int]]:

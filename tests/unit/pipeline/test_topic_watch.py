@@ -93,10 +93,15 @@ def test_an_absence_of_kafka_is_waited_out() -> None:
     assert answers(TopicWatch(failing(away, away), look_s=0)) == [PLAN]
 
 
-def test_a_topic_that_is_gone_is_told_when_a_second_look_says_so() -> None:
-    gone = HardFailure("topic t does not exist", remedy="")
+GONE = HardFailure("topic t does not exist", remedy="")
+
+
+def test_a_topic_that_is_gone_is_told() -> None:
+    watch = TopicWatch(failing(GONE, GONE), look_s=0)
     with pytest.raises(HardFailure, match="topic t does not exist"):
-        answers(TopicWatch(failing(gone, gone), look_s=0))
-    assert answers(TopicWatch(failing(gone), look_s=0)) == [PLAN]
-    away = Outage("away", remedy="")
-    assert answers(TopicWatch(failing(gone, away, gone), look_s=0)) == [PLAN]
+        answers(watch)
+
+
+def test_a_topic_that_a_broker_does_not_know_of_yet_is_not_gone() -> None:
+    watch = TopicWatch(failing(GONE), look_s=0)
+    assert answers(watch) == [PLAN]

@@ -7,7 +7,7 @@ from tests.support.routing import message
 
 from isthmus.errors import KeyFailure
 from isthmus.message import OPAQUE_TYPES, Header, HeaderType
-from isthmus.routing.key import MAX_MATCHED_LENGTH, select_key
+from isthmus.routing.key import select_key
 
 
 def test_without_a_choice_the_key_is_the_message_id() -> None:
@@ -78,8 +78,8 @@ def test_a_pattern_is_for_the_whole_key(text: str, is_key: bool) -> None:
             select_key(message(x=text), "x", strict)
 
 
-def test_a_pattern_is_not_tried_on_a_key_of_any_length() -> None:
-    longest = "a" * MAX_MATCHED_LENGTH
-    assert select_key(message(x=longest), "x", "(a|b)*") == longest.encode()
-    with pytest.raises(KeyFailure, match="header x is longer than the 512 characters"):
-        select_key(message(x=longest + "a"), "x", "(a|b)*")
+@pytest.mark.parametrize("pattern", ["(?i)abc|d", "a|abc", "^abc$", r"\w{3}"])
+def test_a_pattern_may_have_flags_alternatives_and_ends_of_its_own(pattern: str) -> None:
+    assert select_key(message(x="abc"), "x", pattern) == b"abc"
+    with pytest.raises(KeyFailure):
+        select_key(message(x="abcd"), "x", pattern)

@@ -215,7 +215,7 @@ def key_header(value: object) -> str:
 
 
 def pattern(value: object) -> str:
-    """A regular expression that Java and Python read alike."""
+    """A regular expression of those that `isthmus.routing.pattern` takes."""
     if not isinstance(value, str) or not value:
         raise ValueError("expected a regular expression")
     try:
@@ -223,7 +223,7 @@ def pattern(value: object) -> str:
     except ValueError as error:
         # The reason quotes the pattern, which may be a secret.
         reason = "" if isinstance(value, Hidden) else f": {error}"
-        raise ValueError(f"expected a regular expression that Java and Python read alike{reason}") from None
+        raise ValueError(f"expected a regular expression that RE2 can run{reason}") from None
     return value
 
 

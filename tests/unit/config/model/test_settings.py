@@ -244,8 +244,8 @@ def test_amqp_clients_have_destinations_unless_only_routes_count(loaded):
         return [route.name for route in loaded(text).all_routes if not route.name.startswith("isthmus.temp")]
 
     route = "routes.r.predicate=msg.address==a\nroutes.r.dest.topic=t\n"
-    assert names(route) == ["r"]
-    assert names(route + "amqp.port=0") == ["r", "isthmus.destinations"]
+    assert names(route + "amqp.enabled=false") == ["r"]
+    assert names(route) == names(route + "amqp.port=0") == ["r", "isthmus.destinations"]
     assert names(route + "amqp.port=0\namqp.destinations=routed") == ["r"]
     assert names(route + "amqp.port=0\nmessage.convert=jms") == ["r", "direct"]
     other_form = "routes.r.conv.message=raw\namqp.port=0\n"
