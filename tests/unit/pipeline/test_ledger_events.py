@@ -18,9 +18,8 @@ ORDERS = AddressTopic("orders", 4, 10_000, is_destination=True)
 def batch_of(record: layout.Record) -> pa.RecordBatch:
     """A record of the transaction ``tx``, its first, as Spark hands it over."""
     assert record.key is not None
-    row = [Op.ADD_TX.value, 0, 7, 1, record.key, "s1", "tx", 0, 0, 0]
-    assert len(row) == len(COLUMNS)
-    columns = [pa.array([value]) for value in row]
+    said = {"op": Op.ADD_TX.value, "key": record.key, "session": "s1", "transaction": "tx"}
+    columns = [pa.array([said.get(name, 0)]) for name in COLUMNS]
     headers = pa.array([[{"key": name, "value": value} for name, value in record.headers]], HEADERS)
     names = [*COLUMNS, "value", "headers"]
     return pa.RecordBatch.from_arrays([*columns, pa.array([record.value], pa.binary()), headers], names)
