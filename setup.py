@@ -13,7 +13,7 @@ from setuptools import Extension, setup
 
 HOT_MODULES = {
     "codecs/amqp": ("constructors", "reader", "writer", "boundary", "decoder", "encoder", "indexer"),
-    "codecs/bridge_message": ("canonical",),
+    "codecs/bridge_message": ("canonical", "message"),
     "codecs/jms": ("headers", "ids", "kinds", "outgoing"),
     "converters": ("annotations", "jms", "jms_fast_path"),
     "edges/amqp/protocol": ("connection", "frames", "link", "session", "transfers"),

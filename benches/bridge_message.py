@@ -10,7 +10,7 @@ What a turn measures:
 - encode: ``message.encode()`` of a message that was built before; of its parts only the float32 is held in
   encoded form.
 - decode: ``BridgeMessage.decode(data)``. Body and header are Python objects then. The properties have all
-  been checked, and become Python objects when the first one is asked for. Go's are values then, unchecked.
+  been checked, and each becomes a Python object when it is asked for. Go's are values then, unchecked.
 - read: decode, and then every property by the getter of its type. It is set against Go's decode, after which
   reading costs Go next to nothing.
 

@@ -71,9 +71,9 @@ routes.r{number}.conv.key=msg.header.key
 class Load(threading.Thread):
     """Writes messages into the journal at an even rate, with the time of sending in the body."""
 
-    def __init__(self, kafka: Kafka, rate: int) -> None:
+    def __init__(self, kafka: Kafka, rate: int, journal: JournalSettings = JOURNAL) -> None:
         super().__init__(daemon=True)
-        self._writer = JournalWriter(kafka, JOURNAL)
+        self._writer = JournalWriter(kafka, journal)
         self._rate = rate
         self._over = threading.Event()
         self.sent = 0
@@ -83,7 +83,7 @@ class Load(threading.Thread):
         began = time.monotonic()
         while not self._over.wait(0.01):
             while self.sent < (time.monotonic() - began) * self._rate:
-                self._writer.write(Entry(Op.ADD, _message(self.sent)))
+                self._writer.write(Entry(Op.ADD, numbered_message(self.sent)))
                 self.sent += 1
 
     def finish(self) -> None:
@@ -93,7 +93,7 @@ class Load(threading.Thread):
         self._writer.close()
 
 
-def _message(number: int) -> message.Message:
+def numbered_message(number: int) -> message.Message:
     key = {"key": message.Header.of(number)} if number % 100 else {}
     return message.Message(
         id=f"ID:{number}",
@@ -171,10 +171,7 @@ class Bridge:
         """Kill a part of it, and start that again; says when that was, in ms."""
         assert self._process is not None
         if kind == "kafka":
-            assert self._broker._server is not None
-            os.kill(_java_below(self._broker._server.pid), signal.SIGKILL)
-            while self._broker.alive:
-                time.sleep(0.01)
+            kill_kafka(self._broker)
             began_ms = round(time.time() * 1000)
             self._broker.start()
             return began_ms
@@ -196,6 +193,14 @@ class Bridge:
     def said(self) -> str:
         """What it printed last."""
         return (self._folder / "bridge.log").read_text()[-2_000:]
+
+
+def kill_kafka(broker: EmbeddedKafka) -> None:
+    """Return when the broker is gone."""
+    assert broker._server is not None
+    os.kill(_java_below(broker._server.pid), signal.SIGKILL)
+    while broker.alive:
+        time.sleep(0.01)
 
 
 def _java_below(pid: int) -> int:

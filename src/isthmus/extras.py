@@ -21,6 +21,7 @@ EXTRAS: Final = {
     "prometheus_client": "bridge",
     "pyarrow": "bridge",
     "pyspark": "bridge",
+    "re2": "bridge",
     "scramp": "amqp",
     "wsproto": "amqp",
 }

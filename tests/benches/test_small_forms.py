@@ -27,6 +27,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "latency": ("p50_ms", "p99_ms", "boundary_median_ms", "boundary_max_ms", "microbatch_p50_ms"),
     "commit": ("p50_ms", "p99_ms", "max_ms"),
     "once": ("recovery_p50_s", "sent", "journaled"),
+    "hostile": ("honest_p99_ms", "undisturbed_p99_ms", "edge_mib"),
     "request_reply": ("p50_ms", "p99_ms", "max_ms", "requests"),
     "idle": ("idle_cpu_percent", "kafka_percent", "spark_percent", "python_percent"),
 }

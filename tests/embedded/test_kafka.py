@@ -133,6 +133,14 @@ def test_a_restart_keeps_topics_and_port(tmp_path: Path) -> None:
     kafka.stop()
 
 
+def test_a_further_broker_joins_the_cluster_of_another(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    with EmbeddedKafka(tmp_path, overrides={"node.id": "2"}, joins=kafka) as further:
+        assert further.cluster_id == kafka.cluster_id
+        for each in (kafka, further):
+            admin = AdminClient({"bootstrap.servers": each.bootstrap_servers, "log_level": 0})
+            eventually(lambda admin=admin: set(admin.list_topics(timeout=10).brokers) == {1, 2})  # type: ignore[misc]
+
+
 def test_a_port_that_somebody_else_took_is_replaced(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as somebody:
         taken = f"127.0.0.1:{somebody.getsockname()[1]}"

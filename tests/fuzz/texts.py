@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 
-from isthmus.edges.amqp.server.addresses import _possible
 from tests.fuzz import amqp, bridge_message
 from tests.fuzz.door import Door, Opening, damaged_text
 
@@ -19,6 +18,7 @@ from isthmus import config
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue, MessageProperties
 from isthmus.config.syntax import properties
 from isthmus.converters import ReceivedRecord, converter
+from isthmus.edges.addresses import _possible
 from isthmus.edges.amqp.server.receivers.selector import Selector
 from isthmus.errors import DecodeError, PredicateError, SelectorError, SoftFailure
 from isthmus.message import Body, BodyKind, Header, Message
@@ -218,7 +218,7 @@ async def _codec() -> AsyncIterator[Door]:
 
     yield Door(
         "codec",
-        lambda random: keys if random.randrange(1000) == 0 else amqp.inputs(random, golden),
+        lambda random: keys if random.randrange(10_000) == 0 else amqp.inputs(random, golden),
         take,
     )
 

@@ -8,7 +8,7 @@ from tests.support.pipeline.shards import PLACES, TIMEOUT_MS, add, outcome, remo
 
 from isthmus.journal.layout import Op
 from isthmus.ledger.events import Event, Update, pack, unpack_updates
-from isthmus.pipeline.ledger_tasks import LedgerProcessor
+from isthmus.pipeline.ledger_tasks import DUE, LedgerProcessor
 
 KEY = 7
 """The key of shard 0."""
@@ -57,3 +57,18 @@ def test_a_prepared_transaction_sets_no_timer() -> None:
     run(under_test, add(0), outcome(Op.PREPARE, 1))
     assert updates(under_test.setProcessingTime(1_000 * TIMEOUT_MS)) == []
     assert written(run(under_test, outcome(Op.COMMIT, 1))) == ["s-t-0"]
+
+
+def test_a_timer_releases_a_delayed_message_and_tells_when_the_next_is_due() -> None:
+    under_test = new_shard()
+    early, late = (
+        Event(Op.DELAY, 1, 0, 0, b"m\0delay", "s", record=b"r", due_ms=due) for due in (2_500, 9_000)
+    )
+    assert run(under_test, early, late) == [Update(DUE, b"2500")]
+    assert updates(under_test.setProcessingTime(1_500)) == [Update(DUE, b"2000")]  # its second begins
+    assert updates(under_test.setProcessingTime(2_500)) == [
+        Update(PLACES.of_committed("s"), record=b"r"),
+        Update(1, b"m\0delay"),
+        Update(DUE, b"9000"),
+    ]
+    assert len(updates(under_test.setProcessingTime(9_000))) == 2

@@ -2,11 +2,14 @@
 
 import random
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.fuzz.bridge_message import HEADER_FIELDS, run, survives
 
-from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, PropertyType
+from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, PropertyType, wire
+from isthmus.codecs.bridge_message.canonical import is_canonical, value_of
+from isthmus.errors import NoSuchProperty, WrongPropertyType
 
 quick = settings(max_examples=60, deadline=None)
 
@@ -46,6 +49,26 @@ def test_a_message_is_the_same_after_a_round_trip(message: BridgeMessage) -> Non
     assert decoded == message
     assert decoded.header == message.header
     assert str(decoded.properties) == str(message.properties)
+
+
+@quick
+@given(messages(), texts)
+def test_a_property_is_found_among_encoded_ones_as_among_others(message: BridgeMessage, other: str) -> None:
+    properties = message.properties
+    if not properties:
+        return
+    encoded = bytes(wire.read(message.encode()).props)
+    assert is_canonical(encoded) == (len(properties) <= 15)
+    if len(properties) > 15:
+        return
+    for name, (type, value) in ((name, (each.type, each.value)) for name, each in properties.items()):
+        if type is not PropertyType.NULL:
+            assert repr(value_of(encoded, name, type)) == repr(value)
+        with pytest.raises(WrongPropertyType):
+            value_of(encoded, name, (type + 1) % 9)
+    if other not in properties:
+        with pytest.raises(NoSuchProperty):
+            value_of(encoded, other, PropertyType.STRING)
 
 
 @quick

@@ -201,7 +201,7 @@ def test_what_a_message_may_not_say_is_left_to_the_long_way_which_refuses_it() -
 def test_a_beginning_that_changes_with_every_message_is_not_kept_for_ever() -> None:
     way = FastPath("target", SESSION)
     for number in range(10_000):
-        annotations = {**TEXT.message_annotations, Symbol("x-opt-delivery-time"): Timestamp(number)}
+        annotations = {**TEXT.message_annotations, Symbol("x-opt-jms-dest"): Timestamp(number)}
         assert way.read(msgspec.structs.replace(TEXT, message_annotations=annotations).encode()) is not None
     assert check(TEXT.encode()) is not None
 

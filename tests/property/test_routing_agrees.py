@@ -27,7 +27,7 @@ from isthmus.routing import columns
 from isthmus.routing.decide import Decision, decide
 from isthmus.routing.plan import Outcome, RoutingPlan
 from isthmus.routing.predicate import Predicate, matches
-from isthmus.routing.route import OnError, Route, destinations_route, direct_route
+from isthmus.routing.route import OnError, Route, destination_route, destinations_route, direct_route
 from isthmus.telemetry.events import SAMPLE
 
 JOURNAL = "journal"
@@ -84,6 +84,7 @@ plans = st.builds(
                     routes
                 )
             ),
+            *([destination_route("t2", "default")] if keep else []),
             *([direct_route(direct)] if direct else [destinations_route()] if keep else []),
         ),
         keep_destinations=keep,

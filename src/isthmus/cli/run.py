@@ -168,6 +168,8 @@ class _Bridge:
         if self._pipeline:
             facts |= {"routes": str(len(settings.routes)), "mode": _mode(settings)}
             facts["without a route"] = config.outline(settings)["without a route"]
+        if not settings.listens_to_amqp:  # else the address that they found says it better
+            facts["takes"] = config.outline(settings)["takes"]
         if self._edges:
             if ports := self._edges.amqp_ports:
                 facts["amqp"] = ", ".join(f"{settings.amqp.host}:{port}" for port in ports)

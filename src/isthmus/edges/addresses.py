@@ -11,8 +11,10 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final, NamedTuple, Protocol
+
+import re2
 
 from isthmus.config.judgement.check import TopicFacts
 from isthmus.config.model import values
@@ -20,6 +22,7 @@ from isthmus.errors import HardFailure
 from isthmus.journal.layout import AddressTopic, KafkaHeader, topic_header
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.message import Body, BodyKind, Message
+from isthmus.routing.pattern import in_re2
 from isthmus.routing.predicate import (
     Address,
     All,
@@ -35,7 +38,6 @@ from isthmus.routing.predicate import (
 )
 from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 from isthmus.routing.route import TEMPORARY_PREFIX, Route, topic_of_address
-from isthmus.routing.search import found
 from isthmus.routing.size import LARGEST_BYTES
 
 QUEUE: Final = "queue"
@@ -209,9 +211,16 @@ def _possible(predicate: Predicate, address: str) -> bool | None:
             inner = _possible(term, address)
             return None if inner is None else not inner
         case Match(Address(), pattern):
-            return found(pattern, address)  # in a bounded time, which the address must not decide
+            return _search(pattern)(address) is not None
         case Compare(field) | Match(field) | OneOf(field) | Exists(field):
             if isinstance(field, HeaderField):
                 return None
             message = Message(id="", address=address, protocol="", value=None, body=Body(BodyKind.EMPTY))
             return matches(predicate, message)
+
+
+@lru_cache(maxsize=1_000)
+def _search(pattern: str) -> Callable[[str], object | None]:
+    """Finds a route's pattern in addresses, which anybody may choose: RE2 reads each once."""
+    search: Callable[[str], object | None] = re2.compile(in_re2(pattern)).search
+    return search

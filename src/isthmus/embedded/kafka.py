@@ -101,7 +101,8 @@ _SETTINGS = {
 class EmbeddedKafka:
     """One broker in one data folder. `overrides` are Kafka's own settings, `listeners` excepted.
 
-    Unless it is `secured`, every user of the machine can use it.
+    Unless it is `secured`, every user of the machine can use it. With `joins` it is a further broker of
+    that one's cluster, which is not secured, and needs a `node.id` of its own.
     """
 
     def __init__(
@@ -110,15 +111,18 @@ class EmbeddedKafka:
         *,
         secured: bool = False,
         overrides: Mapping[str, str] = MappingProxyType({}),
+        joins: EmbeddedKafka | None = None,
     ) -> None:
         self._folder = data_dir.absolute()
         self._secured = secured
         self._overrides = overrides
         self._password: Password | None = None
+        self._joins = joins
         self._claim: Claim | None = None
         self._archive: ClassArchive | None = None
         self._server: Guarded | None = None
         self._address: str | None = None
+        self._controller = ""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -131,6 +135,12 @@ class EmbeddedKafka:
     def cluster(self) -> Kafka:
         """How clients connect. Known once it has been started."""
         return Kafka(self.bootstrap_servers, self._password.options if self._password else {})
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster that its data belong to. Known once it has been started."""
+        text = (self._folder / "topics" / "meta.properties").read_text()
+        return javaproperties.loads(text)["cluster.id"]
 
     @property
     def alive(self) -> bool:
@@ -194,11 +204,17 @@ class EmbeddedKafka:
         last = re.findall(rf"//{_HOST}\\?:(\d+)", file.read_text()) if file.exists() else []
         broker, controller = _free_ports(*map(int, last[:2]))
         address, listener = f"{_HOST}:{broker}", LISTENER if self._password else "PLAINTEXT"
+        listeners = f"{listener}://{address}"
+        if self._joins is None:
+            listeners += f",CONTROLLER://{_HOST}:{controller}"
+            self._controller = f"{_HOST}:{controller}"
+        else:
+            self._controller = self._joins._controller
         settings = {
-            # First, because the next start looks for the ports here.
-            "listeners": f"{listener}://{address},CONTROLLER://{_HOST}:{controller}",
-            "controller.quorum.bootstrap.servers": f"{_HOST}:{controller}",
+            "listeners": listeners,  # first, because the next start looks for the ports here
+            "controller.quorum.bootstrap.servers": self._controller,
             **_SETTINGS,
+            **({"process.roles": "broker"} if self._joins else {}),
             **(self._password.server_settings() if self._password else {}),
             **self._overrides,
         }
@@ -210,9 +226,10 @@ class EmbeddedKafka:
         return address
 
     def _format(self, java: list[str]) -> None:
-        tool = ["kafka.tools.StorageTool", "format", "--standalone", "--config", "server.properties"]
+        kind = "--no-initial-controllers" if self._joins else "--standalone"
+        tool = ["kafka.tools.StorageTool", "format", kind, "--config", "server.properties"]
         run = subprocess.run(
-            [*java, *tool, f"--cluster-id={_cluster_id()}"],
+            [*java, *tool, f"--cluster-id={self._joins.cluster_id if self._joins else _cluster_id()}"],
             cwd=self._folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

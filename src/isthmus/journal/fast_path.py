@@ -22,7 +22,7 @@ from isthmus.codecs.amqp.indexer import check_text, header_of_value, index
 from isthmus.codecs.amqp.reader import Reader, u32
 from isthmus.codecs.jms.headers import header_name, standard_headers
 from isthmus.codecs.jms.kinds import IMPLIED_CONTENT_TYPES, MESSAGE_TYPES
-from isthmus.codecs.jms.names import DELIVERY_TIME, DESTINATION_TYPE, MESSAGE_TYPE, REPLY_TO_TYPE
+from isthmus.codecs.jms.names import DESTINATION_TYPE, MESSAGE_TYPE, REPLY_TO_TYPE
 from isthmus.errors import IsthmusError
 from isthmus.journal import layout
 from isthmus.journal.layout import (
@@ -69,7 +69,8 @@ _LATER_FIELDS: Final = [(4, "jms.ReplyTo"), (3, "jms.Type"), (10, "jms.JMSXGroup
 
 _KINDS: Final = {number: kind for kind, number in MESSAGE_TYPES.items()}
 _BYTES_TYPE: Final = IMPLIED_CONTENT_TYPES[BodyKind.BYTES].encode()
-_ANNOTATIONS: Final = frozenset({MESSAGE_TYPE, DELIVERY_TIME, DESTINATION_TYPE, REPLY_TO_TYPE})
+_ANNOTATIONS: Final = frozenset({MESSAGE_TYPE, DESTINATION_TYPE, REPLY_TO_TYPE})
+"""Those of usual messages. One with a delivery time is another operation of the journal, perhaps."""
 
 _TEXT: Final = BodyKind.TEXT
 _BYTES: Final = BodyKind.BYTES

@@ -41,6 +41,8 @@ class Op(StrEnum):
     """What a journal record does. The router takes ADD; the ledger takes all others."""
 
     ADD = "ADD"
+    DELAY = "DELAY"
+    """An ADD that is not to be seen before its delivery time."""
     ADD_TX = "ADD_TX"
     ANNOTATE = "ANNOTATE"
     ANNOTATE_TX = "ANNOTATE_TX"
@@ -51,7 +53,7 @@ class Op(StrEnum):
     ROLLBACK = "ROLLBACK"
 
 
-PLAIN = frozenset({Op.ADD, Op.ANNOTATE, Op.DELETE})
+PLAIN = frozenset({Op.ADD, Op.DELAY, Op.ANNOTATE, Op.DELETE})
 """The operations outside of any transaction."""
 
 OP = "isthmus.op"
@@ -64,6 +66,9 @@ INDEX = (OP, ADDRESS, PROTOCOL, SESSION, BODY)
 
 SEPARATOR = "\0"
 """In a key, what stands between a message's id and the rest. No id has it: see `key_of`."""
+
+DELAYED = f"{SEPARATOR}delay"
+"""What stands behind a message's id in the key of a DELAY: its ADD is another record."""
 
 TRANSACTION = "isthmus.tx"
 SEQUENCE = "isthmus.seq"
@@ -93,6 +98,8 @@ ORIGIN = "jmsbridge.origin"
 """The id of a bridge that published the record: what keeps messages from going in circles."""
 DESTINATION = "isthmus.destination"
 """In an outbox: the subject, queue or address that the record goes to."""
+DELIVERY_TIME = f"{HEADER_PREFIX}DeliveryTime"
+"""Of a message that is not to be seen before: milliseconds of Unix time."""
 EXPIRATION = "[0-9]{1,18}"
 """What ``jms.Expiration`` looks like: milliseconds of Unix time, 0 for never. Anything else is never, too."""
 STABLE_ID = "isthmus.id"
@@ -253,6 +260,8 @@ def key_of(entry: Entry) -> str:
     match entry.op:
         case Op.ADD | Op.DELETE:
             return id
+        case Op.DELAY:
+            return id + DELAYED
         case Op.ANNOTATE:
             names = ",".join(sorted(entry.message.headers))
             return id + SEPARATOR + names.replace(SEPARATOR, "\N{SYMBOL FOR NULL}")

@@ -269,22 +269,24 @@ class EndOffsets:
     def of(self, wanted: Callable[[str], bool]) -> dict[tuple[str, int], int]:
         """By topic and partition: the offset of the next record, of all topics that are wanted.
 
-        Raises `KafkaException` when Kafka does not answer.
+        A partition that has no leader is left out. Raises `KafkaException` when Kafka does not answer.
         """
         topics = self._admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
-        partitions = [
-            TopicPartition(name, each)
+        partitions = {
+            TopicPartition(name, each): OffsetSpec.latest()
             for name, topic in topics.items()
             if wanted(name)
             for each in topic.partitions
-        ]
+        }
         if not partitions:
             return {}
-        ends = self._admin.list_offsets(
-            {each: OffsetSpec.latest() for each in partitions}, request_timeout=REQUEST_TIMEOUT_S
-        )
+        ends = self._admin.list_offsets(partitions, request_timeout=REQUEST_TIMEOUT_S)
         wait(set(ends.values()))
-        return {(each.topic, each.partition): future.result().offset for each, future in ends.items()}
+        return {
+            (each.topic, each.partition): future.result().offset
+            for each, future in ends.items()
+            if future.exception() is None
+        }
 
 
 def read_since(kafka: Kafka, topics: Collection[str], time_ms: int) -> Iterator[Message]:

@@ -45,6 +45,7 @@ from isthmus.kafka.faults import (
 from isthmus.kafka.records import GAP, AcquiredRecord
 from isthmus.kafka.share_requests import ShareGroupHeartbeat, renews_locks
 from isthmus.kafka.share_session import LOST, RETRY_S, AcknowledgeType, SharePartition, ShareSession
+from isthmus.kafka.share_state import members_of
 
 log = logging.getLogger(__name__)
 
@@ -216,6 +217,14 @@ class ShareMember:
             with suppress(asyncio.CancelledError):
                 await self._membership
             self.client.drop(self)
+
+    async def is_alone(self) -> bool:
+        """Whether the group has no other member; also if Kafka does not tell."""
+        try:
+            async with asyncio.timeout(self._close_s):
+                return not set(await members_of(self.client, self.group)) - {self.id}
+        except (KafkaError, OSError):
+            return True
 
     # Membership
 

@@ -49,6 +49,8 @@ class Event(msgspec.Struct, array_like=True, gc=False):
     """Of a record in a transaction: the plain record that it becomes, packed. The ledger does not look in."""
     expires_ms: int = 0
     """When the message expires; 0 for never."""
+    due_ms: int = 0
+    """Of a DELAY: when the message may be seen."""
 
 
 class Update(msgspec.Struct, array_like=True, gc=False):
@@ -59,6 +61,13 @@ class Update(msgspec.Struct, array_like=True, gc=False):
     """Of a tombstone."""
     record: bytes | None = None
     """Packed, with its key; None for a tombstone."""
+
+
+def plain_op(op: Op, headers: Iterable[tuple[str, bytes | None]]) -> Op:
+    """What a record of a transaction becomes when that is committed, by its headers."""
+    plain = PLAIN_FORM[op]
+    is_delayed = plain is Op.ADD and any(name == layout.DELIVERY_TIME for name, _ in headers)
+    return Op.DELAY if is_delayed else plain
 
 
 def message_key(key: bytes) -> bytes:
@@ -72,6 +81,8 @@ def plain_key(op: Op, key: bytes, transaction: str, place: int) -> bytes:
     A message has one ADD and needs one DELETE, which its id names. Annotations must not replace it, nor each
     other, when the journal is compacted: they keep what tells them apart.
     """
+    if op is Op.DELAY:
+        return message_key(key) + layout.DELAYED.encode()
     if op is not Op.ANNOTATE_TX:
         return message_key(key)
     return key if SEPARATOR in key else key + SEPARATOR + f"{transaction}/{place}".encode()

@@ -7,6 +7,7 @@ into which it ticks. What a tick says does not matter; that it comes is all.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -39,8 +40,13 @@ class Clock:
         self._topic = topic
         self._now = now
         self._due = now()
+        self._wake_ms = math.inf
         self._missed = True
         """Whether Kafka did not get a tick. Its client may have lost its brokers for good: it is replaced."""
+
+    def wake_at(self, time_ms: int) -> None:
+        """Tick once more at a time, in milliseconds of Unix time."""
+        self._wake_ms = min(self._wake_ms, time_ms)
 
     def poll(self) -> None:
         """Tick, if it is time."""
@@ -49,7 +55,8 @@ class Clock:
             options = {"message.timeout.ms": round(LONGEST_TICK_S * 1000)}
             self._producer = producer(self._kafka, options)
         self._producer.poll(0)
-        if self._now() >= self._due:
+        if self._now() >= self._due or time.time() * 1000 >= self._wake_ms:
+            self._wake_ms = math.inf  # whoever waits for more says so again
             self._due = self._now() + self._every_s
             self._producer.produce(self._topic, value=b"tick", on_delivery=self._told)
 

@@ -15,12 +15,13 @@ same way; what of it had been written is not written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -95,7 +96,12 @@ def start_ledger(spark: SparkSession, kafka: Kafka, plan: LedgerPlan, checkpoint
 
 
 def ledger_writer(
-    spark: SparkSession, kafka: Kafka, plan: LedgerPlan, checkpoint: str, *, time_mode: str = "ProcessingTime"
+    spark: SparkSession,
+    kafka: Kafka,
+    plan: LedgerPlan,
+    checkpoint: str,
+    *,
+    time_mode: str = "ProcessingTime",
 ) -> DataStreamWriter:
     """The ledger's query, ready for a trigger. With the ``time_mode`` None it knows no time, but can end."""
     prepare_markers(kafka, plan.markers_topic, plan.places.session_partitions)
@@ -107,7 +113,8 @@ def ledger_writer(
     )
     # Not foreachBatch: for that the JVM calls Python, at a port where anybody on this machine could.
     with _processes_of_their_own(session):
-        written = updates.mapInArrow(writer, "committed long, removed long")
+        written = updates.mapInArrow(writer, "committed long, removed long, due_ms long")
+    written = written.observe(NAME, F.min("due_ms").alias("due_ms"))
     return (
         written.writeStream.format("noop")
         .queryName(NAME)
@@ -129,6 +136,24 @@ def _processes_of_their_own(spark: SparkSession) -> Iterator[None]:
         yield
     finally:
         del environment["ISTHMUS_TASKS"]
+
+
+class NextDue:
+    """Tells of a running ledger when a delayed message is due next, as its batches say."""
+
+    def __init__(self) -> None:
+        self._last_batch = -1
+
+    def read(self, progress: Iterable[StreamingQueryProgress]) -> int | None:
+        """The earliest time that batches have told which were not read yet, in milliseconds of Unix time."""
+        due = []
+        for each in progress:
+            told = each.observedMetrics.get(NAME)
+            due_ms = None if told is None else told["due_ms"]
+            if due_ms is not None and each.batchId > self._last_batch:
+                due.append(int(due_ms))
+                self._last_batch = each.batchId
+        return min(due, default=None)
 
 
 def _read_journal(spark: SparkSession, kafka: Kafka, plan: LedgerPlan) -> DataFrame:
@@ -182,16 +207,18 @@ def concerning(rows: DataFrame) -> DataFrame:
     expires_ms = F.when(
         (F.col("op") == Op.ADD.value) & (expiration > 0), text_at(expiration).try_cast("long")
     )
+    delivery_time = F.array_position(F.col("headers")["key"], layout.DELIVERY_TIME)
+    due_ms = F.when(F.col("op") == Op.DELAY.value, text_at(delivery_time).try_cast("long"))
     needed = F.coalesce(
         in_place
         & (
-            F.col("op").isin(Op.ANNOTATE.value, Op.DELETE.value)
+            F.col("op").isin(Op.ANNOTATE.value, Op.DELETE.value, Op.DELAY.value)
             | (F.col("op").isin([each.value for each in RECORDS | OUTCOMES]) & in_transaction & (place >= 0))
             | (expires_ms > 0)
         ),
         F.lit(False),
     )
-    held = F.col("op").isin([each.value for each in PLAIN_FORM])
+    held = F.col("op").isin([Op.DELAY.value, *(each.value for each in PLAIN_FORM)])
     return (
         rows.withColumn("op", text(layout.OP))
         .withColumn("needed", needed)
@@ -204,8 +231,9 @@ def concerning(rows: DataFrame) -> DataFrame:
             F.coalesce("key", F.lit(b"")).alias("key"),
             F.coalesce(text(layout.SESSION), F.lit("")).alias("session"),
             F.coalesce(text(layout.TRANSACTION), F.lit("")).alias("transaction"),
-            F.coalesce(F.when(held | in_transaction, place), F.lit(0)).alias("place"),
+            F.coalesce(F.when(in_transaction, place), F.lit(0)).alias("place"),
             F.coalesce(expires_ms, F.lit(0)).alias("expires_ms"),
+            F.coalesce(due_ms, F.lit(0)).alias("due_ms"),
             F.when(held, F.col("value")).alias("value"),
             F.when(held, F.col("headers")).alias("headers"),
         )

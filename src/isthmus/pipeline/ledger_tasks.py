@@ -39,8 +39,10 @@ from isthmus.ledger.events import (
     Event,
     Update,
     in_chunks,
+    message_key,
     pack,
     plain_key,
+    plain_op,
     unpack_events,
     unpack_record,
     unpack_updates,
@@ -48,8 +50,22 @@ from isthmus.ledger.events import (
 from isthmus.ledger.machine import Shard, shard_of
 from isthmus.pipeline.exactly_once import Placed, Task, write_once, write_repeatable
 
-COLUMNS = ("op", "partition", "offset", "time_ms", "key", "session", "transaction", "place", "expires_ms")
+COLUMNS = (
+    "op",
+    "partition",
+    "offset",
+    "time_ms",
+    "key",
+    "session",
+    "transaction",
+    "place",
+    "expires_ms",
+    "due_ms",
+)
 """What `Packer` reads beside ``value`` and ``headers``: an `Event`, but for its record. None is ever null."""
+DUE = -2
+"""The partition of an update that is none: its key says when a delayed message is due next."""
+_ADD = (layout.OP, Op.ADD.encode())
 CHUNK = "chunk binary"
 SHARD_CHUNK = "shard int, chunk binary"
 
@@ -98,15 +114,18 @@ def events(batch: pa.RecordBatch) -> Iterator[Event]:
     pairs = list(zip(*(_values(headers.values.field(part)) for part in ("key", "value")), strict=True))
     spans = pairwise(offsets)
     for row, value, (start, end) in zip(rows, _values(batch.column("value")), spans, strict=True):
-        op, partition, offset, time_ms, key, session, transaction, place, expires_ms = row
+        op, partition, offset, time_ms, key, session, transaction, place, expires_ms, due_ms = row
         record = b""
-        if plain := PLAIN_FORM.get(op):
+        if op in PLAIN_FORM:
             whole = pairs[start:end]
+            plain = plain_op(Op(op), whole)
+            own_key = plain_key(plain if plain is Op.DELAY else Op(op), key, transaction, place)
             # The index without the operation, then what follows the transaction and the place in it.
-            kept = [(layout.OP, plain.encode()), *whole[1:5], *whole[7:]]
-            record = pack((plain_key(Op(op), key, transaction, place), value, kept))
+            record = pack((own_key, value, [(layout.OP, plain.encode()), *whole[1:5], *whole[7:]]))
+        elif op == Op.DELAY:
+            record = pack((message_key(key), value, [_ADD, *pairs[start + 1 : end]]))
         where = partition, offset, time_ms
-        yield Event(op, *where, key, session, transaction, place, record, expires_ms)
+        yield Event(op, *where, key, session, transaction, place, record, expires_ms, due_ms)
 
 
 def _values(array: pa.Array) -> list[Any]:
@@ -184,6 +203,8 @@ class LedgerProcessor(StatefulProcessor):
             yield pd.DataFrame({"chunk": [chunk]})
         summary, wake_ms = shard.save()
         self._summary.update((summary,))
+        if shard.next_due_ms is not None:
+            yield pd.DataFrame({"chunk": [pack([Update(DUE, str(shard.next_due_ms).encode())])]})
         if wake_ms is not None:
             self._handle.registerTimer(wake_ms)
 
@@ -202,21 +223,30 @@ class UpdateWriter:
     markers: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For ``mapInArrow``; says how many records were committed, and how many tombstones there were."""
+        """For ``mapInArrow``; says what was committed and removed, and when a delayed message is due next."""
         number, query_id, batch = _running()
         task = Task(self.name, query_id, number, self.markers)
+        due: list[int] = []
         with tempfile.SpooledTemporaryFile(max_size=32 * CHUNK_BYTES) as tombstones:
-            committed = _Counted(self._committed(_updates(batches), tombstones))
+            committed = _Counted(self._committed(_updates(batches), tombstones, due))
             write_once(self.kafka, task, batch, committed)
             any_removed = tombstones.tell() > 0
             tombstones.seek(0)
             removed = write_repeatable(self.kafka, self._tombstones(tombstones)) if any_removed else 0
-        yield pa.RecordBatch.from_pydict({"committed": [committed.count], "removed": [removed]})
+        due_ms = min(due, default=None)
+        counts = {
+            "committed": [committed.count],
+            "removed": [removed],
+            "due_ms": pa.array([due_ms], pa.int64()),
+        }
+        yield pa.RecordBatch.from_pydict(counts)
 
-    def _committed(self, updates: Iterable[Update], tombstones: Any) -> Iterator[Placed]:
+    def _committed(self, updates: Iterable[Update], tombstones: Any, due: list[int]) -> Iterator[Placed]:
         aside: list[Update] = []
         for update in updates:
-            if update.record is None:
+            if update.partition == DUE:
+                due.append(int(update.key))
+            elif update.record is None:
                 aside.append(update)
                 if len(aside) == 1_000:
                     _spool(aside, tombstones)

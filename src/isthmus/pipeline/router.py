@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping
+from functools import reduce
+from itertools import groupby
 from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame
@@ -41,6 +43,9 @@ from isthmus.telemetry.events import SAMPLE
 
 STOP_MARK = "isthmus-stop:"
 """What begins the message of the error that policy ``stop`` raises; JSON follows."""
+
+WORTH_A_LOOK_UP = 16
+"""So many comparisons of an address cost more than to look it up."""
 
 LONGEST_REASON = 1_000
 """What is longer in an event is cut off there."""
@@ -187,26 +192,58 @@ def _expired(message: MessageColumns) -> Column:
 
 def _first_match(plan: RoutingPlan, message: MessageColumns) -> Column:
     """The place in the plan of the first route that takes the message; null when none does."""
-    found = F.when(F.col("defect").isNotNull() | F.col("aside").isNotNull(), F.lit(None).cast("int"))
-    for place, route in enumerate(plan.routes):
-        takes = routing.matches(route.predicate, message.address, message.header)
-        found = found.when(takes & message.journaled if route.is_direct else takes, F.lit(place))
-    return found
+    none = F.lit(None).cast("int")
+    found = none
+    for step in reversed(_steps(plan)):
+        if isinstance(step, dict):
+            found = F.coalesce(routing.look_up(step, message.address), found)
+            continue
+        cases = [(_takes(plan.routes[place], message), F.lit(place)) for place in step]
+        found = reduce(lambda chain, case: chain.when(*case), cases[1:], F.when(*cases[0])).otherwise(found)
+    return F.when(F.col("defect").isNotNull() | F.col("aside").isNotNull(), none).otherwise(found)
+
+
+def _takes(route: Route, message: MessageColumns) -> Column:
+    takes = routing.matches(route.predicate, message.address, message.header)
+    return takes & message.journaled if route.is_direct else takes
+
+
+def _steps(plan: RoutingPlan) -> list[dict[str, int] | list[int]]:
+    """In which order to look for a route: in tables, by address, or at one place after the other."""
+
+    def address(place: int) -> str | None:
+        route = plan.routes[place]
+        return None if route.is_direct else routing.address_of(route.predicate)
+
+    steps: list[dict[str, int] | list[int]] = []
+    for has_address, group in groupby(range(len(plan.routes)), lambda place: address(place) is not None):
+        places = list(group)
+        if has_address and len(places) >= WORTH_A_LOOK_UP:
+            # The first of several routes for an address takes it.
+            steps.append({address(place) or "": place for place in reversed(places)})
+        elif steps and isinstance(steps[-1], list):
+            steps[-1] += places
+        else:
+            steps.append(places)
+    return steps
 
 
 def _with_destinations(routed: DataFrame, plan: RoutingPlan, message: MessageColumns) -> DataFrame:
     """The rows, and once more those that also go to the JMS destination that they were sent to."""
     if not plan.keep_destinations:
         return routed
-    route, destinations = F.col("route"), F.lit(len(plan.routes) - 1)
+    route, destination = F.col("route"), F.lit(len(plan.routes) - 1)
+    for place, each in enumerate(plan.routes):
+        if each.for_destination:
+            destination = F.when(message.topic_name == each.topic, F.lit(place)).otherwise(destination)
     # Whether messages that are not durable are routed says nothing of who receives from their address.
     deliverable = F.coalesce("aside", F.lit(code(Outcome.NON_DURABLE))) == code(Outcome.NON_DURABLE)
     kept = message.is_destination & F.col("defect").isNull() & deliverable
-    there_already = (_listed(plan, lambda route: route.topic) == message.topic_name) | (route == destinations)
+    there_already = _listed(plan, lambda route: route.topic) == message.topic_name
     routes = (
         F.when(~kept | there_already, F.array(route))
-        .when(route.isNull(), F.array(destinations))
-        .otherwise(F.array(route, destinations))
+        .when(route.isNull() | _is_direct(plan), F.array(destination))
+        .otherwise(F.array(route, destination))
     )
     return routed.withColumn("route", F.explode(routes))
 
@@ -225,7 +262,19 @@ def _of_route(plan: RoutingPlan, choice: Callable[[Route], T], meaning: Callable
 
 def _listed(plan: RoutingPlan, value: Callable[[Route], str | int | None]) -> Column:
     """A value of the row's route, found by its place: far shorter code than a case for each route."""
-    return F.get(F.array(*[F.lit(value(route)) for route in plan.routes]), F.col("route"))
+    written = ", ".join(_literal(value(route)) for route in plan.routes)
+    # As one text: a thousand routes would be a thousand calls for each of these.
+    return F.get(F.expr(f"array({written})"), F.col("route"))
+
+
+def _literal(value: str | int | None) -> str:
+    """A value in Spark's SQL."""
+    match value:
+        case None:
+            return "null"
+        case str():
+            return f"decode(X'{value.encode().hex()}', 'UTF-8')"  # whatever is in it, nothing is quoted
+    return str(value)
 
 
 def _conversion(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]:

@@ -22,7 +22,7 @@ from isthmus.pipeline.checkpoint import parse_offsets, read_checkpoint
 from isthmus.pipeline.clock import Clock
 from isthmus.pipeline.cluster import await_slots, check_slots, is_local, try_python
 from isthmus.pipeline.failure import explain
-from isthmus.pipeline.ledger import start_ledger
+from isthmus.pipeline.ledger import NextDue, start_ledger
 from isthmus.pipeline.once import hold
 from isthmus.pipeline.prepare import look, prepare, prepare_ledger
 from isthmus.pipeline.publish import RouterStarts
@@ -65,7 +65,10 @@ class Pipeline:
         self._spark: SparkSession | None = None
         self._last_batch = -1
         self._router = Supervised(ROUTER, self._start_router, self._explain_router)
-        ledger = Supervised(LEDGER, self._start_ledger, lambda error: self._explain(LEDGER, error))
+        self._next_due = NextDue()
+        ledger = self._ledger = Supervised(
+            LEDGER, self._start_ledger, lambda error: self._explain(LEDGER, error)
+        )
         self._queries = [each for each in (self._router, ledger) if each.name in settings.queries]
         self._clock: Clock | None = None
         self._lock = BridgeLock(kafka, settings.bridge_id, holder=this_process())
@@ -145,9 +148,8 @@ class Pipeline:
 
     def _start_ledger(self) -> StreamingQuery:
         plan = prepare_ledger(self._settings, self._kafka)
-        query = start_ledger(self._session, self._kafka, plan, self._checkpoint(LEDGER))
         self._clock = Clock(self._kafka, plan.clock_topic, plan.timeout_ms)
-        return query
+        return start_ledger(self._session, self._kafka, plan, self._checkpoint(LEDGER))
 
     @property
     def _session(self) -> SparkSession:
@@ -174,6 +176,7 @@ class Pipeline:
             if time.monotonic() >= self._progress_due:
                 self._progress_due = time.monotonic() + PROGRESS_S
                 self._count_batches()
+                self._wind_clock()
             if self._router.query is not None:
                 self._watch_topics()
             for query in self._queries:
@@ -211,6 +214,14 @@ class Pipeline:
             return
         for progress in query.recentProgress:
             self._count(progress)
+
+    def _wind_clock(self) -> None:
+        """Have the ledger look at the time when a delayed message is due."""
+        query = self._ledger.query
+        if query is not None and self._clock is not None:
+            due_ms = self._next_due.read(query.recentProgress)
+            if due_ms is not None:
+                self._clock.wake_at(due_ms)
 
     def _watch_topics(self) -> None:
         """Have the router start again if its plan says of topics what is no longer so."""

@@ -7,8 +7,9 @@ messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
+from zlib import crc32
 
 from py4j.java_gateway import JavaObject
 from pyspark import SparkContext
@@ -93,6 +94,30 @@ def finds(value: Column, pattern: str, *, whole: bool = False) -> Column:
     text = call(columns.expression(value._jc), "toString", string)
     matcher = call(literal, "matcher", types.ObjectType(re2.matcher("").getClass()), text)
     return Column(columns.column(call(matcher, "find", types.DataTypes.BooleanType)))
+
+
+def address_of(predicate: Predicate) -> str | None:
+    """The one address that a predicate takes, and whose messages it all takes; None if it is another kind."""
+    match predicate:
+        case Compare(Address(), "==", Literal(text, None)):
+            return text
+    return None
+
+
+def look_up(table: Mapping[str, int], text: Column) -> Column:
+    """The number that a text has in a table; null where it has none. A long table costs what a short one
+    does.
+
+    Spark searches a map from its beginning. So there is one for every few texts, found by their checksum.
+    """
+    maps: list[dict[bytes, int]] = [{} for _ in range(max(1, len(table) // 4))]
+    for each, number in table.items():
+        maps[crc32(each.encode()) % len(maps)][each.encode()] = number
+    # One text instead of some calls for each entry.
+    written = (", ".join(f"X'{key.hex()}', {number}" for key, number in entries.items()) for entries in maps)
+    buckets = F.expr(f"array({', '.join(f'cast(map({each}) as map<binary, int>)' for each in written)})")
+    bytes_ = text.cast("binary")
+    return F.try_element_at(F.get(buckets, (F.crc32(bytes_) % len(maps)).cast("int")), bytes_)
 
 
 def _compare(value: Column, sign: str, literal: Literal) -> Column:

@@ -72,11 +72,13 @@ def _with_destination(
 ) -> list[Route]:
     """The routes that take a message: its own, and the one to the JMS destination that it was sent to."""
     routes = [] if first is None else [first]
-    if plan.keep_destinations and topic is not None and topic.is_destination:
-        kept = plan.routes[-1]
-        if first is None or (first != kept and first.topic != topic.name):
-            routes.append(kept)
-    return routes
+    if not plan.keep_destinations or topic is None or not topic.is_destination:
+        return routes
+    if first is not None and first.topic == topic.name:
+        return routes
+    own = (each for each in plan.routes if each.for_destination and each.topic == topic.name)
+    kept = next(own, plan.routes[-1])
+    return [kept] if first is None or first.is_direct else [first, kept]
 
 
 def _destination(route: Route, entry: Entry) -> str:
@@ -137,7 +139,8 @@ def _publish(
             partition = _partition_asked_for(entry)
     if partition is not None and not 0 <= partition < (partition + 1 if partitions is None else partitions):
         raise DestinationFailure(f"{topic} has no partition {partition}")
-    published = Record(key, value, [*headers, *_marks(plan, stable_id, route)])
+    sender = () if route.has_jms_headers else _sender(record)
+    published = Record(key, value, [*headers, *_marks(plan, stable_id, route), *sender])
     bound = largest(plan, route)
     if bound is None or bound + len(key or b"") > (limit or 0):
         _check_size(topic, limit, published)
@@ -172,6 +175,12 @@ def _check_size(topic: str, limit: int | None, record: Record) -> None:
         raise OversizeFailure(
             f"the record has up to {size} bytes, and {topic} takes {limit}", size=size, limit=limit
         )
+
+
+def _sender(record: Record) -> layout.KafkaHeaders:
+    """The client id of the sender, where the message says it, for receivers that do not want their own."""
+    name = layout.HEADER_PREFIX + layout.CLIENT
+    return [(layout.CLIENT, value) for own, value in record.headers if own == name][:1]
 
 
 def _marks(plan: RoutingPlan, stable_id: str, route: Route | None) -> layout.KafkaHeaders:

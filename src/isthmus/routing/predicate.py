@@ -292,3 +292,16 @@ def _explain(error: UnexpectedInput) -> str:
     spelled = {terminal.name: terminal.pattern.value for terminal in _parser().terminals}
     wanted = sorted({_TERMINALS.get(name) or spelled[name] for name in expected})
     return f"expected {' or '.join(wanted)}, found {found!r}" if found else f"expected {' or '.join(wanted)}"
+
+
+def named_addresses(predicate: Predicate) -> set[str]:
+    """The addresses that a predicate names as those of messages that it may hold for."""
+    match predicate:
+        case All(terms) | Any(terms):
+            return set().union(*(named_addresses(term) for term in terms))
+        case Compare(Address(), "==", literal):
+            return {literal.text}
+        case OneOf(Address(), literals):
+            return {literal.text for literal in literals}
+        case _:
+            return set()

@@ -5,7 +5,7 @@ Routes are tried in the order of the configuration, and the first one that match
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
 
@@ -52,6 +52,8 @@ class Route:
     """A regular expression that the whole key has to match."""
     no_body: NoBody = NoBody.NULL
     """What a message of the journal becomes that has no body."""
+    for_destination: bool = False
+    """Whether it takes nothing but what is sent to the JMS destination of its topic."""
 
     @property
     def is_direct(self) -> bool:
@@ -88,6 +90,14 @@ def destinations_route() -> Route:
     """
     nothing = "!exists(msg.address)"
     return Route(DESTINATIONS, parse(nothing), topic="", convert=DESTINATION, written=nothing)
+
+
+@cache
+def destination_route(topic: str, convert: str) -> Route:
+    """The same for one destination, whose topic a route of the file writes in a form of its own: whoever
+    receives from it expects that form."""
+    name = f"{DESTINATIONS}.{topic}"
+    return replace(destinations_route(), name=name, topic=topic, convert=convert, for_destination=True)
 
 
 @cache

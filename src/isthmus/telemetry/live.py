@@ -15,7 +15,6 @@ from threading import Thread
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
-from isthmus.errors import Outage
 from isthmus.kafka import blocking
 from isthmus.kafka.options import Kafka
 from isthmus.telemetry.events import read_event
@@ -85,13 +84,14 @@ class LiveTelemetry:
         self._failures = FailureLog()
         self._over = Flag()
         self._consumer: Consumer | None = None
-        self._offsets = blocking.EndOffsets(kafka)
+        self._positions: dict[int, int] = {}
+        """Where to go on with the events, by partition."""
+        self._offsets: blocking.EndOffsets | None = None
         self._thread = Thread(target=self._run, name="telemetry", daemon=True)
 
     def start(self) -> None:
         """Count from here: call it before the router starts."""
         self._look()
-        self._follow()
         self._thread.start()
 
     def stop(self) -> None:
@@ -99,8 +99,7 @@ class LiveTelemetry:
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
-        if self._consumer is not None:
-            self._consumer.close()
+        self._close()
 
     def _run(self) -> None:
         due = time.monotonic()
@@ -113,38 +112,52 @@ class LiveTelemetry:
                 self._on_news()
 
     def _follow(self) -> None:
-        """Read events from now on."""
-        self._consumer = blocking.consumer(
-            self._kafka,
-            {
-                "group.id": "isthmus-events",  # Kafka wants one; nothing is ever committed under it
-                # So long the broker may wait for the next event: the fewer requests, the less there is to do.
-                "fetch.wait.max.ms": 5_000,
-                "auto.offset.reset": "latest",
-            },
+        """Read events from now on, or from where the last one was read."""
+        options = {
+            "group.id": "isthmus-events",  # Kafka wants one; nothing is ever committed under it
+            # So long the broker may wait for the next event: the fewer requests, the less there is to do.
+            "fetch.wait.max.ms": 5_000,
+            "auto.offset.reset": "latest",
+        }
+        consumer = blocking.consumer(self._kafka, options)
+        partitions = consumer.list_topics(self._topic, timeout=10).topics[self._topic].partitions
+        consumer.assign(
+            [TopicPartition(self._topic, each, self._positions.get(each, OFFSET_END)) for each in partitions]
         )
-        partitions = self._consumer.list_topics(self._topic, timeout=10).topics[self._topic].partitions
-        self._consumer.assign([TopicPartition(self._topic, each, OFFSET_END) for each in partitions])
+        self._consumer = consumer
 
     def _take_events(self, timeout_s: float) -> None:
         if self._consumer is None:
             self._over.wait(timeout_s)
             return
         for record in self._consumer.consume(1_000, timeout=timeout_s):
-            event = read_event(record.value()) if record.error() is None else None
+            if record.error() is not None:
+                continue
+            self._positions[record.partition() or 0] = (record.offset() or 0) + 1
+            event = read_event(record.value())
             if event is not None:
                 self._metrics.told(event)
                 if event.code is not None:
                     self._failures.tell(event)
 
     def _look(self) -> None:
-        """See how far the topics are."""
+        """See how far the topics are. Clients that have lost Kafka are replaced: some never find it again."""
         try:
+            if self._offsets is None:
+                self._offsets = blocking.EndOffsets(self._kafka)
             ends = self._offsets.of(lambda topic: topic in self._sources or self._is_destination(topic))
-        except (KafkaException, Outage):
+            if self._consumer is None:
+                self._follow()
+        except KafkaException:
+            self._close()
             return
         self._metrics.see_sources({each: end for each, end in ends.items() if each[0] in self._sources})
         self._metrics.see_topics(_by_topic(ends, self._is_destination))
+
+    def _close(self) -> None:
+        consumer, self._consumer, self._offsets = self._consumer, None, None
+        if consumer is not None:
+            consumer.close()
 
 
 def _by_topic(ends: Mapping[tuple[str, int], int], wanted: Callable[[str], bool]) -> dict[str, int]:

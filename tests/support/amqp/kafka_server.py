@@ -69,6 +69,7 @@ def receiving_server(
     auto_create: bool = True,
     queue_views: bool = False,
     bare_is_queue: bool = False,
+    link_bytes: int = 32 * 2**20,
     **settings: object,
 ) -> Iterator[ServerOnKafka]:
     made = converter(convert) if isinstance(convert, str) else convert
@@ -81,6 +82,7 @@ def receiving_server(
         auto_create=auto_create,
         queue_views=queue_views,
         bare_is_queue=bare_is_queue,
+        link_bytes=link_bytes,
         partitions=1,
     )
     with ServerOnKafka(servers, outgoing_links=outgoing_links, **settings) as server:

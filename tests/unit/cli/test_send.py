@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from isthmus.cli.send import _header, _property, send
+from isthmus.cli.send import header_of, property_of, send
 from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import IsthmusError
 from isthmus.journal import layout, writer
@@ -51,17 +51,17 @@ UUID_TEXT = "123e4567-e89b-12d3-a456-426614174000"
     ],
 )
 def test_a_property_has_a_name_a_type_and_a_value(text: str, name: str, header: Header) -> None:
-    assert _property(text) == (name, header)
+    assert property_of(text) == (name, header)
 
 
 @pytest.mark.parametrize("type", INTEGER_RANGES)
 def test_every_integer_type_takes_its_range_and_no_more(type: HeaderType) -> None:
     low, high = INTEGER_RANGES[type]
     for value in (low, high):
-        assert _property(f"x:{type}={value}") == ("x", Header(str(value), type))
+        assert property_of(f"x:{type}={value}") == ("x", Header(str(value), type))
     for outside in (low - 1, high + 1):
         with pytest.raises(typer.BadParameter, match="out of range"):
-            _property(f"x:{type}={outside}")
+            property_of(f"x:{type}={outside}")
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_every_integer_type_takes_its_range_and_no_more(type: HeaderType) -> Non
 )
 def test_what_is_not_name_type_and_value_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter, match=r"is not (name:type=value|a type)"):
-        _property(text)
+        property_of(text)
 
 
 def test_an_unknown_type_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(typer.BadParameter, match="'number' is not a type; there are string, boolean, byte"):
-        _property("x:number=1")
+        property_of("x:number=1")
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_an_unknown_type_is_refused_with_those_that_there_are() -> None:
 )
 def test_a_value_that_is_not_of_its_type_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is not a"):
-        _property(text)
+        property_of(text)
 
 
 def test_every_type_is_accounted_for_in_this_file() -> None:
@@ -133,13 +133,13 @@ def test_every_type_is_accounted_for_in_this_file() -> None:
     ],
 )
 def test_a_header_has_a_name_and_a_value(text: str, name: str, header: Header) -> None:
-    assert _header(text) == (name, header)
+    assert header_of(text) == (name, header)
 
 
 @pytest.mark.parametrize("text", ["", "x", "=x", "="])
 def test_what_is_not_name_and_value_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is not name=value"):
-        _header(text)
+        header_of(text)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_what_is_not_name_and_value_is_refused(text: str) -> None:
 )
 def test_a_standard_header_holds_what_its_name_says(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is not a"):
-        _header(text)
+        header_of(text)
 
 
 # --- the command ----------------------------------------------------------------------------------------

@@ -76,3 +76,10 @@ def test_a_pattern_is_for_the_whole_key(text: str, is_key: bool) -> None:
     else:
         with pytest.raises(KeyFailure, match=r"header x does not match conv\.key\.pattern"):
             select_key(message(x=text), "x", strict)
+
+
+@pytest.mark.parametrize("pattern", ["(?i)abc|d", "a|abc", "^abc$", r"\w{3}"])
+def test_a_pattern_may_have_flags_alternatives_and_ends_of_its_own(pattern: str) -> None:
+    assert select_key(message(x="abc"), "x", pattern) == b"abc"
+    with pytest.raises(KeyFailure):
+        select_key(message(x="abcd"), "x", pattern)

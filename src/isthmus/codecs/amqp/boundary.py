@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from isthmus.codecs.amqp.constructors import CONSTRUCTORS, TYPES, type_name
 from isthmus.codecs.amqp.reader import Reader, malformed
-from isthmus.codecs.amqp.values import Symbol, ULong
+from isthmus.codecs.amqp.values import SECTION_VALUES, Symbol, ULong
 from isthmus.errors import DecodeError
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def next_section(reader: Reader, previous: i64) -> i64:
     due: i64 = _VALUE_TYPES[code]
     if code <= previous or previous >= 0x75 or due == 0:
         _check_place(code, previous, pos)
+        reader.count(SECTION_VALUES)
     kind: i64 = buf[reader.pos]
     if TYPES[kind] != due and code != 0x77:
         raise DecodeError(f"{_NAMES[code]} is of type {type_name(kind)}", reader.pos)

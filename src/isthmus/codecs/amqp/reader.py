@@ -20,6 +20,7 @@ from isthmus.codecs.amqp.constructors import TYPES, type_name
 from isthmus.codecs.amqp.values import (
     MAX_DEPTH,
     MAX_NUMERIC_KEYS,
+    MAX_VALUES,
     Array,
     Byte,
     Char,
@@ -99,6 +100,7 @@ class Reader:
         self.pos: i64 = pos
         self.end: i64 = len(buf)
         self.depth: i64 = 0
+        self.values: i64 = 0
         self.allowance: i64 = len(buf) + ZERO_WIDTH_ALLOWANCE
 
     def value(self) -> object:
@@ -313,6 +315,7 @@ class Reader:
             raise DecodeError(f"a {type_name(code)} of {count} values has {stop - pos} bytes", self.pos)
         if count & 1 and code in (0xC1, 0xD1):
             raise DecodeError("a map has a key without a value", self.pos)
+        self.count(count)
         depth = self.depth + 1
         if depth > MAX_DEPTH:
             raise DecodeError(f"values are nested more than {MAX_DEPTH} deep", self.pos)
@@ -320,6 +323,12 @@ class Reader:
         self.pos = pos
         self.end = stop
         return count
+
+    def count(self, values: i64) -> None:
+        """Count values that are about to be read. Raises `DecodeError` for more than there may be."""
+        self.values += values
+        if self.values > MAX_VALUES:
+            raise DecodeError(f"a message has more than {MAX_VALUES} values", self.pos)
 
     def close(self, outer: i64) -> None:
         """Leave what `open` entered; ``outer`` was the end before."""

@@ -33,6 +33,12 @@ import msgspec
 MAX_DEPTH: Final = 64
 """How deep values may be nested: far beyond any real message, and far from the end of the stack."""
 
+MAX_VALUES: Final = 32_768
+"""How many values the lists, maps and arrays of a message may have together, one byte each as they may be: to
+read them, and to write them as JSON, takes some 2 µs each, and a server has other clients. What is not looked
+into does not count. Each further section of a body counts as `SECTION_VALUES`."""
+SECTION_VALUES: Final = 2
+
 MAX_NUMERIC_KEYS: Final = 64
 """How many numbers may be keys of a ``dict``. Whoever sends them knows the hash that Python has for each, and
 could choose all of them to collide: the work would be quadratic. Those of text and bytes nobody knows."""

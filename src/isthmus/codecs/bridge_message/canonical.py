@@ -1,7 +1,8 @@
-"""Tells whether encoded properties are in order, without decoding them. Compiled where there is a C compiler.
+"""Properties that stay encoded: whether they are in order, and one of them. Compiled with a C compiler.
 
-In come the bytes of the map of properties; out comes whether each of them is a text name with
-``{type, value}`` in this order, the value in one of its type's own forms and within its type's range:
+In come the bytes of the map of properties; `is_canonical` says whether each of them is a text name that no
+other has, with ``{type, value}`` in this order, the value in one of its type's own forms and within its
+type's range:
 
 ====== ========= =====================================================
 type             the first byte of the value
@@ -15,21 +16,32 @@ type             the first byte of the value
 9      null      none, or c0
 ====== ========= =====================================================
 
-The properties that our own writer and the Go helper write are so, and a message that passes can leave them
-encoded until somebody asks for one. Whatever else a writer may do is not judged here: that is for `tolerant`.
+The properties that our own writer and the Go helper write are so, up to 15 of them: finding one takes as long
+as there are others. A message that passes leaves them encoded, and `value_of` finds one without reading the
+others. Whatever else a writer may do is not judged here: that is for `tolerant`.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Final
+
+from isthmus.codecs.bridge_message.properties import TYPES
+from isthmus.errors import NoSuchProperty, WrongPropertyType
 
 if TYPE_CHECKING:
     from mypy_extensions import i64  # a machine word in the compiled form; never imported
 
-_TYPE: Final = b"\xa4type"
-_VALUE: Final = b"\xa5value"
-
 _NO: Final = -1  # instead of a position: not canonical
+_STRING: Final = 0
+_INT64: Final = 4
+_FLOAT32: Final = 5
+_FLOAT64: Final = 6
+_BOOL: Final = 7
+_BYTES: Final = 8
+_NULL: Final = 9
+_SINGLE: Final = struct.Struct(">f").unpack_from
+_DOUBLE: Final = struct.Struct(">d").unpack_from
 
 
 def is_canonical(buf: bytes) -> bool:
@@ -40,64 +52,184 @@ def is_canonical(buf: bytes) -> bool:
         return False
 
 
-def _properties_end(buf: bytes) -> i64:
+def value_of(buf: bytes, name: str, asked: i64) -> object:
+    """The value of a property of bytes that are canonical.
+
+    Raises `NoSuchProperty`, or `WrongPropertyType` for one that has another type than ``asked``.
+    """
+    try:
+        key = name.encode()
+    except UnicodeEncodeError:
+        raise NoSuchProperty(name) from None
+    size: i64 = len(key)
+    count: i64 = buf[0] & 0x0F
     pos: i64 = 1
-    code: i64 = buf[0]
-    count: i64 = 0
-    if 0x80 <= code <= 0x8F:
-        count = code & 0x0F
-    elif code == 0xDE or code == 0xDF:
-        pos = 3 if code == 0xDE else 5
-        count = _number(buf, 1, pos)
-    else:
-        return _NO
     while count > 0:
         count -= 1
-        pos = _text_end(buf, pos)
-        if pos < 0:
+        code: i64 = buf[pos]
+        start: i64 = pos + 1
+        length: i64 = code & 0x1F
+        if code > 0xBF:
+            start = pos + 2 if code == 0xD9 else pos + 3 if code == 0xDA else pos + 5
+            length = _number(buf, pos + 1, start)
+        pos = start + length
+        at: i64 = 0
+        if length == size:
+            while at < size and buf[start + at] == key[at]:
+                at += 1
+        fields: i64 = buf[pos]
+        type: i64 = 0
+        pos += 1
+        if fields == 0x82 or (fields == 0x81 and buf[pos] == 0xA4):  # a4 begins "type", a5 "value"
+            type = buf[pos + 5]
+            pos += 6
+            fields -= 1
+        if length == size and at == size:
+            if type != asked:
+                raise WrongPropertyType(name, TYPES[asked], TYPES[type])
+            return _value(buf, pos + 6, type)
+        if fields == 0x81:
+            pos = _value_end(buf, pos + 6)
+    raise NoSuchProperty(name)
+
+
+def _value(buf: bytes, pos: i64, type: i64) -> object:
+    code: i64 = buf[pos]
+    if type == _STRING or type == _BYTES:  # noqa: SIM109  # a tuple would be made
+        end: i64 = _value_end(buf, pos)
+        if code <= 0xBF:
+            pos += 1
+        elif code == 0xD9 or code == 0xC4:
+            pos += 2
+        else:
+            pos += 3 if code == 0xDA or code == 0xC5 else 5
+        octets = buf[pos:end]
+        return octets.decode() if type == _STRING else octets
+    if type == _FLOAT32:
+        return _SINGLE(buf, pos + 1)[0]
+    if type == _FLOAT64:
+        return _DOUBLE(buf, pos + 1)[0]
+    if type == _BOOL:
+        return code == 0xC3
+    if code <= 0x7F:
+        return code
+    if code >= 0xE0:
+        return code - 0x100
+    width: i64 = 1 << (code & 3)
+    number: i64 = buf[pos + 1]
+    if code >= 0xD0 and number > 0x7F:
+        number -= 0x100
+    at: i64 = pos + 2
+    while at <= pos + width:
+        number = number << 8 | buf[at]
+        at += 1
+    return number
+
+
+def _value_end(buf: bytes, pos: i64) -> i64:
+    """Where a value of a property that is canonical ends."""
+    code: i64 = buf[pos]
+    if 0xA0 <= code <= 0xBF:
+        return pos + 1 + (code & 0x1F)
+    if code <= 0x7F or code >= 0xE0 or 0xC0 <= code <= 0xC3:
+        return pos + 1
+    if code == 0xCA:
+        return pos + 5
+    if code == 0xCB:
+        return pos + 9
+    if 0xCC <= code <= 0xD3:
+        return pos + 1 + (1 << (code & 3))
+    start: i64 = pos + 2
+    if code == 0xDA or code == 0xC5:
+        start = pos + 3
+    elif code == 0xDB or code == 0xC6:
+        start = pos + 5
+    return start + _number(buf, pos + 1, start)
+
+
+def _properties_end(buf: bytes) -> i64:
+    # All in one: a call costs as much as half a property.
+    code: i64 = buf[0]
+    if not 0x80 <= code <= 0x8F:
+        return _NO
+    count: i64 = code & 0x0F
+    pos: i64 = 1
+    seen: i64 = 0
+    while count > 0:
+        count -= 1
+        begin: i64 = pos
+        code = buf[pos]
+        pos += 1
+        end: i64 = pos + (code & 0x1F)
+        if not 0xA0 <= code <= 0xBF:
+            pos = _text_start(buf, begin)
+            if pos < 0:
+                return _NO
+            end = _value_end(buf, begin)
+            if end - pos <= 0x1F:  # a name has one form, so that one that is there twice is found
+                return _NO
+        # Names that are alike have the same bit, and few others do.
+        bit: i64 = 1 << ((7 * (end - pos) + 5 * buf[pos] + buf[end - 1]) & 0x3F)
+        while pos < end:
+            if buf[pos] > 0x7F:
+                buf[pos:end].decode()
+                pos = end
+            else:
+                pos += 1
+        if seen & bit and _is_repeated(buf, begin, pos):
             return _NO
-        pos = _property_end(buf, pos)
+        seen |= bit
+        fields: i64 = buf[pos]
+        pos += 1
+        type: i64 = 0
+        if (
+            buf[pos] == 0xA4
+            and buf[pos + 1] == 0x74
+            and buf[pos + 2] == 0x79
+            and buf[pos + 3] == 0x70
+            and buf[pos + 4] == 0x65
+        ):
+            type = buf[pos + 5]
+            pos += 6
+            fields -= 1
+        if fields == 0x80 and type == _NULL:
+            continue
+        if not (
+            fields == 0x81
+            and buf[pos] == 0xA5
+            and buf[pos + 1] == 0x76
+            and buf[pos + 2] == 0x61
+            and buf[pos + 3] == 0x6C
+            and buf[pos + 4] == 0x75
+            and buf[pos + 5] == 0x65
+        ):
+            return _NO
+        pos += 6
+        code = buf[pos]
+        if type == _STRING:
+            pos = _text_end(buf, pos)
+        elif type <= _INT64:
+            if code <= 0x7F or code >= 0xE0:
+                pos += 1
+            else:
+                pos = _integer_end(buf, pos, type)
+        elif type == _FLOAT32:
+            pos = pos + 5 if code == 0xCA else _NO
+        elif type == _FLOAT64:
+            pos = pos + 9 if code == 0xCB else _NO
+        elif type == _BOOL:
+            pos = pos + 1 if code == 0xC2 or code == 0xC3 else _NO
+        elif type == _BYTES:
+            pos = _value_end(buf, pos) if 0xC4 <= code <= 0xC6 else _NO
+        else:
+            pos = pos + 1 if type == _NULL and code == 0xC0 else _NO
         if pos < 0:
             return _NO
     return pos
 
 
-def _property_end(buf: bytes, pos: i64) -> i64:
-    fields: i64 = buf[pos] - 0x80
-    pos += 1
-    type: i64 = 0
-    if fields >= 1 and _is_type(buf, pos):
-        type = buf[pos + 5]
-        pos += 6
-        fields -= 1
-    if fields == 0:
-        return pos if type == 9 else _NO
-    if fields != 1 or not _is_value(buf, pos):
-        return _NO
-    pos += 6
-    code: i64 = buf[pos]
-    if type == 0:
-        return _text_end(buf, pos)
-    if type <= 4:
-        return _integer_end(buf, pos, type)
-    if type == 5:
-        return pos + 5 if code == 0xCA else _NO
-    if type == 6:
-        return pos + 9 if code == 0xCB else _NO
-    if type == 7:
-        return pos + 1 if code == 0xC2 or code == 0xC3 else _NO
-    if type == 8:
-        if not 0xC4 <= code <= 0xC6:
-            return _NO
-        start: i64 = pos + (2 if code == 0xC4 else 3 if code == 0xC5 else 5)
-        return start + _number(buf, pos + 1, start)
-    return pos + 1 if type == 9 and code == 0xC0 else _NO
-
-
 def _integer_end(buf: bytes, pos: i64, type: i64) -> i64:
     code: i64 = buf[pos]
-    if code <= 0x7F or code >= 0xE0:
-        return pos + 1
     signed: bool = 0xD0 <= code <= 0xD3
     if not signed and not 0xCC <= code <= 0xCF:
         return _NO
@@ -108,17 +240,20 @@ def _integer_end(buf: bytes, pos: i64, type: i64) -> i64:
     return pos + 1 + width
 
 
-def _text_end(buf: bytes, pos: i64) -> i64:
+def _text_start(buf: bytes, pos: i64) -> i64:
     code: i64 = buf[pos]
-    start: i64 = pos + 1
-    end: i64 = start
     if 0xA0 <= code <= 0xBF:
-        end += code & 0x1F
-    elif 0xD9 <= code <= 0xDB:
-        start += 1 if code == 0xD9 else 2 if code == 0xDA else 4
-        end = start + _number(buf, pos + 1, start)
-    else:
+        return pos + 1
+    if 0xD9 <= code <= 0xDB:
+        return pos + 2 if code == 0xD9 else pos + 3 if code == 0xDA else pos + 5
+    return _NO
+
+
+def _text_end(buf: bytes, pos: i64) -> i64:
+    start: i64 = _text_start(buf, pos)
+    if start < 0:
         return _NO
+    end: i64 = _value_end(buf, pos)
     pos = start
     while pos < end:
         if buf[pos] > 0x7F:
@@ -128,27 +263,31 @@ def _text_end(buf: bytes, pos: i64) -> i64:
     return end
 
 
+def _is_repeated(buf: bytes, begin: i64, end: i64) -> bool:
+    """Whether the name from ``begin`` to ``end`` is one of those before it, all of which are in order."""
+    size: i64 = end - begin
+    pos: i64 = 1
+    while pos < begin:
+        name_end: i64 = _value_end(buf, pos)
+        at: i64 = 0
+        if name_end - pos == size:
+            while at < size and buf[pos + at] == buf[begin + at]:
+                at += 1
+            if at == size:
+                return True
+        pos = name_end + 1
+        fields: i64 = buf[name_end]
+        if fields == 0x82 or (fields == 0x81 and buf[pos] == 0xA4):
+            pos += 6
+            fields -= 1
+        if fields == 0x81:
+            pos = _value_end(buf, pos + 6)
+    return False
+
+
 def _number(buf: bytes, pos: i64, end: i64) -> i64:
     number: i64 = 0
     while pos < end:
         number = number << 8 | buf[pos]
         pos += 1
     return number
-
-
-def _is_type(buf: bytes, pos: i64) -> bool:
-    at: i64 = 0
-    while at < 5:
-        if buf[pos + at] != _TYPE[at]:
-            return False
-        at += 1
-    return True
-
-
-def _is_value(buf: bytes, pos: i64) -> bool:
-    at: i64 = 0
-    while at < 6:
-        if buf[pos + at] != _VALUE[at]:
-            return False
-        at += 1
-    return True

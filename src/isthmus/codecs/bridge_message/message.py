@@ -1,22 +1,22 @@
-"""`BridgeMessage`: a body, a header and typed properties, to and from bytes.
+"""`BridgeMessage`: a body, a header and typed properties, to and from bytes. Compiled with a C compiler.
 
 `BridgeMessage.decode` reads the body and the header, and makes sure that the properties are in order. Where
-the compiled `canonical` finds that they are, they stay encoded until one is asked for; otherwise they are
-read at once. Either way, a message that was decoded is whole: nothing can turn out to be malformed later.
+the compiled `canonical` finds that they are, they stay encoded: a getter reads the one that it is asked for.
+Otherwise they are read at once. Either way, a message that was decoded is whole: nothing can turn out to be
+malformed later.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Raw
 
 from isthmus.codecs.bridge_message import canonical, tolerant
-from isthmus.codecs.bridge_message.canonical import is_canonical
-from isthmus.codecs.bridge_message.checked import CheckedStruct
+from isthmus.codecs.bridge_message.canonical import is_canonical, value_of
 from isthmus.codecs.bridge_message.header import BridgeHeader
 from isthmus.codecs.bridge_message.properties import (
     BOOL,
@@ -31,7 +31,6 @@ from isthmus.codecs.bridge_message.properties import (
     TYPES,
     Properties,
     Property,
-    PropertyType,
     PropertyValue,
     WireProperty,
     from_canonical,
@@ -40,64 +39,111 @@ from isthmus.codecs.bridge_message.properties import (
     single_value,
     wire_property,
 )
+from isthmus.codecs.bridge_message.wire import Wire, read, write, write_sorted
 from isthmus.errors import EncodeError, NoSuchProperty, WrongPropertyType
-
-if TYPE_CHECKING:
-    Held = Raw | Properties
-else:
-    Held = Raw  # what the decoder is to put there
 
 COMPILED: Final = not canonical.__file__.endswith(".py")
 """Whether the compiled form is running. Otherwise the scan would take longer than reading the properties."""
 
 _LONGEST_BODY_SHOWN: Final = 64
+_READ: Final = b""
+"""In place of encoded properties: they were read, or there are none."""
 
 
-class BridgeMessage(
-    CheckedStruct,
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-    eq=False,
-    gc=False,
-):
-    """One message. It is changed through its header's fields, `set_property` and `delete_property`."""
+def _canonical(props: Raw) -> bytes:
+    """The bytes of properties that are in order; nothing of others."""
+    encoded = bytes(props)
+    return encoded if is_canonical(encoded) else b""
 
-    body: bytes = b""
-    header: BridgeHeader = msgspec.field(default_factory=BridgeHeader)
-    _held: Held = msgspec.field(default_factory=dict, name="props")
+
+def _body(body: Any) -> bytes:
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise EncodeError(f"a body is bytes, not {body.__class__.__name__}")
+    return bytes(body) or b""  # of what is empty, msgspec leaves out only the very default
+
+
+def _header(header: Any) -> BridgeHeader:
+    if not isinstance(header, BridgeHeader):
+        raise EncodeError(f"a header is a BridgeHeader, not {header.__class__.__name__}")
+    return header
+
+
+class BridgeMessage:
+    """One message: it is changed by its body, its header's fields, `set_property` and `delete_property`."""
+
+    def __init__(
+        self,
+        body: Any = b"",
+        header: Any = None,
+        *,
+        _wire: Wire | None = None,
+        _encoded: bytes = _READ,
+    ) -> None:
+        """A message with this body (bytes) and header (a `BridgeHeader`), or an `EncodeError`.
+
+        What begins with an underscore is for `decode`.
+        """
+        self._encoded = _encoded
+        if _wire is not None:
+            self._wire = _wire
+            return
+        self._wire = Wire(_body(body))
+        if header is not None:
+            self._wire.header = _header(header)
 
     @staticmethod
-    def decode(data: bytes) -> BridgeMessage:
+    def decode(data: bytes | bytearray | memoryview) -> BridgeMessage:
         """The message that these bytes are. Raises `DecodeError` if they are none, and nothing else."""
-        if type(data) is not bytes:
-            data = bytes(memoryview(data))  # properties that stay encoded must not change with their buffer
+        # Properties that stay encoded must not change with their buffer.
+        octets = data if isinstance(data, bytes) else bytes(memoryview(data))
         try:
-            message = _DECODE(data)
+            wire = read(octets)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return BridgeMessage(*tolerant.read(data))
-        held = message._held
-        if type(held) is Raw and not (COMPILED and is_canonical(bytes(held))):
-            message._held = tolerant.read_properties(held)
-        return message
+            return BridgeMessage(_wire=Wire(*tolerant.read(octets)))
+        props = wire.props
+        if type(props) is Raw:
+            if COMPILED and (encoded := _canonical(props)):
+                return BridgeMessage(_wire=wire, _encoded=encoded)
+            wire.props = tolerant.read_properties(props)
+        return BridgeMessage(_wire=wire)
 
     def encode(self) -> bytes:
         """The message as bytes. Raises `EncodeError` if it has text that is not Unicode or too long."""
-        if type(self._held) is Raw:
+        if self._encoded:
             self._properties()
         try:
-            return _ENCODE(self)
+            return write(self._wire)
         except (ValueError, OverflowError, msgspec.EncodeError) as error:
             raise EncodeError(f"a message that cannot be written: {error}") from error
+
+    @property
+    def body(self) -> bytes:
+        """The body. Any bytes can be set; what is no bytes is an `EncodeError`."""
+        return self._wire.body
+
+    @body.setter
+    def body(self, body: Any) -> None:
+        self._wire.body = _body(body)
+
+    @property
+    def header(self) -> BridgeHeader:
+        """The header. What is no `BridgeHeader` is an `EncodeError`."""
+        return self._wire.header
+
+    @header.setter
+    def header(self, header: Any) -> None:
+        self._wire.header = _header(header)
 
     @property
     def properties(self) -> Mapping[str, Property]:
         """All properties with their types, as they are now."""
         return MappingProxyType({name: handed_out(wire) for name, wire in self._properties().items()})
 
-    def set_property(self, name: str, value: PropertyValue, type: PropertyType | int | None = None) -> None:
+    def set_property(self, name: Any, value: Any, type: Any = None) -> None:
         """Set a property, with the given type or the natural one: an int is an int64, a float a float64.
 
-        Raises `EncodeError` where the value is not of the type or out of its range. A float32 is rounded.
+        Raises `EncodeError` where the name is no str, or the value is not of the type or out of its range. A
+        float32 is rounded.
         """
         if not isinstance(name, str):
             raise EncodeError(f"a property's name is a str, not {name.__class__.__name__}")
@@ -118,77 +164,69 @@ class BridgeMessage(
 
     def get_string_property(self, name: str) -> str:
         """The value of a string. Like all getters it raises `NoSuchProperty` or `WrongPropertyType`."""
-        return self._get(name, STRING).value  # type: ignore[no-any-return]
+        return cast(str, value_of(self._encoded, name, STRING) if self._encoded else self._get(name, STRING))
 
     def get_int8_property(self, name: str) -> int:
         """The value of an int8."""
-        return self._get(name, INT8).value  # type: ignore[no-any-return]
+        return cast(int, value_of(self._encoded, name, INT8) if self._encoded else self._get(name, INT8))
 
     def get_int16_property(self, name: str) -> int:
         """The value of an int16."""
-        return self._get(name, INT16).value  # type: ignore[no-any-return]
+        return cast(int, value_of(self._encoded, name, INT16) if self._encoded else self._get(name, INT16))
 
     def get_int32_property(self, name: str) -> int:
         """The value of an int32."""
-        return self._get(name, INT32).value  # type: ignore[no-any-return]
+        return cast(int, value_of(self._encoded, name, INT32) if self._encoded else self._get(name, INT32))
 
     def get_int64_property(self, name: str) -> int:
         """The value of an int64."""
-        return self._get(name, INT64).value  # type: ignore[no-any-return]
+        return cast(int, value_of(self._encoded, name, INT64) if self._encoded else self._get(name, INT64))
 
     def get_float32_property(self, name: str) -> float:
         """The value of a float32."""
-        return single_value(self._get(name, FLOAT32))
+        return cast(
+            float, value_of(self._encoded, name, FLOAT32) if self._encoded else self._get(name, FLOAT32)
+        )
 
     def get_float64_property(self, name: str) -> float:
         """The value of a float64."""
-        return self._get(name, FLOAT64).value  # type: ignore[no-any-return]
+        return cast(
+            float, value_of(self._encoded, name, FLOAT64) if self._encoded else self._get(name, FLOAT64)
+        )
 
     def get_bool_property(self, name: str) -> bool:
         """The value of a boolean."""
-        return self._get(name, BOOL).value  # type: ignore[no-any-return]
+        return cast(bool, value_of(self._encoded, name, BOOL) if self._encoded else self._get(name, BOOL))
 
     def get_bytes_property(self, name: str) -> bytes:
         """The value of a property of bytes."""
-        return self._get(name, BYTES).value  # type: ignore[no-any-return]
+        return cast(bytes, value_of(self._encoded, name, BYTES) if self._encoded else self._get(name, BYTES))
 
-    def _get(self, name: str, asked: int) -> WireProperty:
-        held = self._held
-        wire = (held if type(held) is dict else self._properties()).get(name)
+    def _get(self, name: str, asked: int) -> PropertyValue:
+        wire: WireProperty | None = self._properties().get(name)
         if wire is None:
             raise NoSuchProperty(name)
         if wire.type != asked:
             raise WrongPropertyType(name, TYPES[asked], TYPES[wire.type])
-        return wire
+        return single_value(wire) if asked == FLOAT32 else wire.value
 
     def _properties(self) -> Properties:
-        held = self._held
-        if type(held) is Raw:
-            held = from_canonical(bytes(held))
-            msgspec.Struct.__setattr__(self, "_held", held)  # which needs no check
-        return held
-
-    @staticmethod
-    def fit(name: str, value: Any) -> Any:
-        """The value as the field of that name holds it. Raises `EncodeError` if it cannot be written."""
-        if name == "_held" and type(value) not in (Raw, dict):
-            raise EncodeError("properties are set with set_property")
-        if name == "header" and type(value) is not BridgeHeader:
-            raise EncodeError(f"a header is a BridgeHeader, not {type(value).__name__}")
-        if name == "body":
-            if not isinstance(value, bytes | bytearray | memoryview):
-                raise EncodeError(f"a body is bytes, not {type(value).__name__}")
-            return bytes(value) or b""  # of what is empty, msgspec leaves out only the very default
-        return value
+        if self._encoded:
+            self._wire.props = from_canonical(self._encoded)
+            self._encoded = _READ
+        return cast(Properties, self._wire.props)
 
     def __eq__(self, other: object) -> bool:
         """Equal messages have the same encoding but for the order of properties. A NaN equals itself here."""
         if not isinstance(other, BridgeMessage):
             return NotImplemented
-        self._properties(), other._properties()
-        return _ENCODE_SORTED(self) == _ENCODE_SORTED(other)
+        self._properties()
+        other._properties()
+        return write_sorted(self._wire) == write_sorted(other._wire)
 
-    __hash__ = None  # type: ignore[assignment]  # it can change
+    def __hash__(self) -> int:
+        """It can change, so it has none."""
+        raise TypeError("unhashable type: 'BridgeMessage'")
 
     def __repr__(self) -> str:
         body = repr(self.body[:_LONGEST_BODY_SHOWN])
@@ -199,8 +237,3 @@ class BridgeMessage(
             for name, property in self.properties.items()
         )
         return f"BridgeMessage(body={body}, header={self.header!r}, properties={{{properties}}})"
-
-
-_DECODE: Final = msgspec.msgpack.Decoder(BridgeMessage).decode
-_ENCODE: Final = msgspec.msgpack.Encoder().encode
-_ENCODE_SORTED: Final = msgspec.msgpack.Encoder(order="deterministic").encode

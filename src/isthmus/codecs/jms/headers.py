@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, cast
 
-from isthmus.codecs.amqp import Index, index
+from isthmus.codecs.amqp import DATA, Index, index
 from isthmus.codecs.jms.ids import correlation_id_text, message_id_text
 from isthmus.codecs.jms.kinds import IMPLIED_CONTENT_TYPES, body_of
 from isthmus.codecs.jms.names import (
@@ -21,7 +21,7 @@ from isthmus.codecs.jms.names import (
     TAKEN,
 )
 from isthmus.errors import DecodeError
-from isthmus.message import NON_PERSISTENT, BodyKind, Header, HeaderType, Message, property_header_name
+from isthmus.message import NON_PERSISTENT, Body, BodyKind, Header, HeaderType, Message, property_header_name
 
 _PERSISTENT: Final = Header("PERSISTENT")
 _NOT_PERSISTENT: Final = Header(NON_PERSISTENT)
@@ -61,13 +61,15 @@ def to_message(
     ``target`` is the address of the link that they came over; the message's own ``to`` outranks it.
     ``fallback_id`` is the id of a message that has none. A ttl counts from ``received_ms``, or else from the
     time when the message was made. Raises `DecodeError` for bytes that are not a message with an address,
-    and for a property whose name has a control character.
+    for a property whose name has a control character, and for a text that is not UTF-8.
     """
     parts = index(data)
     address = str(parts.properties.to or target)
     if not address:
         raise DecodeError("the message has no 'to', and nobody says where it was sent")
     body = body_of(parts)
+    if body.kind is BodyKind.TEXT and parts.body_section == DATA:
+        _check_text(body, data)
     headers = standard_headers(parts, body.kind, received_ms)
     headers["Destination"] = _text(address)
     types = parts.types
@@ -84,6 +86,14 @@ def to_message(
         headers=headers,
         session=session,
     )
+
+
+def _check_text(body: Body, data: bytes) -> None:
+    """Raises `DecodeError` for data that says that it is text, and is not UTF-8."""
+    try:
+        (body.slice(data) or b"").decode()
+    except UnicodeDecodeError as error:
+        raise DecodeError(f"the text is not utf-8: {error.reason}", error.start) from None
 
 
 def standard_headers(parts: Index, kind: BodyKind, received_ms: int | None) -> dict[str, Header]:

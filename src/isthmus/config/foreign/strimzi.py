@@ -67,6 +67,8 @@ _LEFT_OUT: Final = (
 _OLDEST: Final = frozenset(
     {"bootstrap.servers", "bind.host", "bind.port", "flow.credit", "message.converter"}
 )
+_WITHOUT_TLS: Final = ("amqp.enabled", "amqp.port")
+_OF_A_SERVER: Final = (*_WITHOUT_TLS, "amqp.host", "amqp.flowCredit")
 _SHARED: Final = frozenset({"message.convert", "bridge.id"})
 _NEWER: Final = re.compile(
     r"amqp\.(messageConverter|flowCredit|mode|certDir|bindHost|bindPort)|kafka\.bootstrapServers"
@@ -143,11 +145,13 @@ def _translated(written: Mapping[str, str]) -> Iterator[_Setting]:
         reason = next(
             (why for pattern, why in _LEFT_OUT if re.fullmatch(pattern, old, re.IGNORECASE)), _UNKNOWN
         )
+        if old in (_OF_A_SERVER if _is_client(written) else _WITHOUT_TLS if _folder(written) else ()):
+            continue  # other keys have it
         if key := _RENAMED.get(old):
             if value.strip():
                 yield _Setting(old, key, canonical_name(value) if key == "message.convert" else value)
         elif old == "amqp.certDir":
-            yield from _tls(value.strip(), written)
+            yield from _tls(_folder(written), written)
         elif old.startswith("kafka.") and reason is _UNKNOWN:
             yield _Setting(old, old, value)
         else:
@@ -156,7 +160,7 @@ def _translated(written: Mapping[str, str]) -> Iterator[_Setting]:
 
 def _tls(folder: str, written: Mapping[str, str]) -> Iterator[_Setting]:
     """With certificates the old bridge spoke TLS, on its one port."""
-    if folder:
+    if folder and not _is_client(written):
         port = written.get("amqp.port", "").strip() or _PORT
         yield _Setting("amqp.certDir", "amqps.port", port)
         yield _Setting("amqp.certDir", "amqps.certificate", f"{folder}/tls.crt")
@@ -168,22 +172,33 @@ def _unasked(written: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     named = {_RENAMED.get(key, key): value.strip() for key, value in written.items() if value.strip()}
     if "message.convert" not in named:
         yield "message.convert", "default"
+    if _is_client(written):
+        scheme = "amqps" if _folder(written) else "amqp"
+        router = named.get("amqp.host", _EVERYWHERE), named.get("amqp.port", _PORT)
+        yield "amqp.connect.router.url", f"{scheme}://{router[0]}:{router[1]}"
+        yield "amqp.enabled", "false"
+        return
     host = named.get("amqp.host", _EVERYWHERE)
     if "amqp.host" not in named:
         yield "amqp.host", host
     if not AmqpSettings(host=host).on_loopback:
         yield "amqp.anonymous", "true"
-    if "amqp.certDir" in named:
+    if _folder(written):
         yield "amqp.enabled", "false"
     yield "amqp.auto-create", "true"
 
 
+def _is_client(written: Mapping[str, str]) -> bool:
+    return written.get("amqp.mode", "").strip().upper() == "CLIENT"
+
+
+def _folder(written: Mapping[str, str]) -> str:
+    return written.get("amqp.certDir", "").strip()
+
+
 def _comments(written: Mapping[str, str]) -> Iterator[str]:
-    if written.get("amqp.mode", "").strip().upper() == "CLIENT":
-        host = written.get("amqp.host", "").strip() or _EVERYWHERE
-        port = written.get("amqp.port", "").strip() or _PORT
+    if _is_client(written):
         yield "# The old bridge was a client of a router. Name the addresses to take messages from:"
-        yield f"# amqp.connect.router.url=amqp://{host}:{port}"
         yield "# amqp.connect.router.intake.addresses=…"
     if "Json" in written.get("amqp.messageConverter", written.get("message.converter", "")):
         yield "# The old bridge encoded data in Base64 twice. For topics that hold such documents:"

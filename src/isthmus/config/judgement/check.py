@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from isthmus.config.judgement.keys import ROUTES
 from isthmus.config.judgement.reading import Reading, read
-from isthmus.config.judgement.rules import DEAD_LETTER, SOURCES, destinations, is_embedded
+from isthmus.config.judgement.rules import DEAD_LETTER, SOURCES, destinations, is_embedded, predicates
+from isthmus.config.model.values import is_topic_name
 from isthmus.config.syntax.hidden import alike, scrub
 from isthmus.config.syntax.problem import Problem, Severity
 from isthmus.config.syntax.properties import Entry
 from isthmus.errors import ConfigError, HardFailure
+from isthmus.routing.predicate import named_addresses
+from isthmus.routing.route import topic_of_address
 
 JOURNAL = "journal.topic"
 
@@ -61,6 +65,8 @@ class _Use:
     reads: bool = False
     made: bool = False
     """Whether the bridge makes it when it is not there."""
+    destination: bool = False
+    """Whether it is but that of an address which a route takes messages from."""
 
 
 def _uses(reading: Reading) -> Iterator[_Use]:
@@ -75,6 +81,12 @@ def _uses(reading: Reading) -> Iterator[_Use]:
     for route in settings.routes:
         if route.destination is not None:
             yield _Use(route.topic, None, writes=True, reads=True, made=True)
+    if settings.keeps_destinations and not settings.amqp.auto_create:
+        for name, predicate in predicates(entries).items():
+            for address in sorted(named_addresses(predicate)):
+                topic = topic_of_address(address)
+                if is_topic_name(topic) and topic not in settings.reserved_topics:
+                    yield _Use(topic, entries[f"{ROUTES}{name}.predicate"], writes=True, destination=True)
     yield _Use(settings.journal.topic, entries.get(JOURNAL), writes=True, reads=True, made=True)
 
 
@@ -106,7 +118,10 @@ def _topic_problems(reading: Reading, topics: TopicProbe | None) -> Iterator[Pro
 
 def _complaints(use: _Use, facts: TopicFacts | None) -> Iterator[Problem]:
     if facts is None or not facts.exists:
-        if not use.made:
+        if use.destination:
+            message = f"there is no topic {use.topic!r}: JMS clients cannot receive from that address"
+            yield _at(use.entry, Severity.NOTE, message, "create it, or set amqp.auto-create=true")
+        elif not use.made:
             hint = "create it, or allow the bridge's principal to see it"
             yield _at(use.entry, Severity.ERROR, f"topic {use.topic!r} does not exist", hint)
         return

@@ -42,7 +42,7 @@ def judge(settings: Settings, entries: Entries) -> Iterator[Problem]:
     yield from _circles(settings, entries)
     yield from _nothing_to_route(settings, entries)
     yield from _systems(settings, entries)
-    yield from judge_brokers(settings, entries, _predicates(entries))
+    yield from judge_brokers(settings, entries, predicates(entries))
     yield from _own_converters(settings, entries)
     yield from _converters(settings, entries)
     yield from _key_patterns(entries)
@@ -77,7 +77,7 @@ def _circles(settings: Settings, entries: Entries) -> Iterator[Problem]:
     journal = settings.journal.topic
     sources = settings.routing.source_topics
     dead_letter = settings.routing.dead_letter_topic
-    addressed = _predicates(entries)
+    addressed = predicates(entries)
     for route, entry in destinations(entries).items():
         topic = (entry.value or "").strip()
         if topic == journal:
@@ -122,7 +122,7 @@ def _systems(settings: Settings, entries: Entries) -> Iterator[Problem]:
         if place in written:
             message = f"connector {written[place]} delivers there too, in another form"
             yield entry.problem(Severity.ERROR, message)
-        if edge == "nats" and (predicate := _predicates(entries).get(route)):
+        if edge == "nats" and (predicate := predicates(entries).get(route)):
             subject = place[1].removeprefix(CORE).removeprefix(JETSTREAM)
             taken = any(overlap(each.subject, subject) for each in settings.nats_intakes.values())
             if taken and predicate in _addressed_to(subject):
@@ -220,7 +220,7 @@ def _names(entries: Entries) -> Iterator[Problem]:
 
 def _predicates_that_never_match(entries: Entries) -> Iterator[Problem]:
     owners: dict[Predicate, str] = {}
-    for route, predicate in _predicates(entries).items():
+    for route, predicate in predicates(entries).items():
         if predicate in owners:
             message = f"never reached: {ROUTES}{owners[predicate]} takes the same messages first"
             yield entries[f"{ROUTES}{route}.predicate"].problem(Severity.WARNING, message)
@@ -251,7 +251,7 @@ def _parts(entries: Entries, part: str) -> list[str]:
     return [f"{ROUTES}{route}.{part}" for route in route_groups(entries)]
 
 
-def _predicates(entries: Entries) -> dict[str, Predicate]:
+def predicates(entries: Entries) -> dict[str, Predicate]:
     """The predicates that parse, by route."""
     found = {}
     for route in route_groups(entries):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -24,7 +24,14 @@ from isthmus.config.syntax.hidden import Hidden, Options
 from isthmus.converters.contract import NoBody
 from isthmus.routing.predicate import Predicate
 from isthmus.routing.reserved import ReservedTopics
-from isthmus.routing.route import OnError, Route, destinations_route, direct_route, temporary_routes
+from isthmus.routing.route import (
+    OnError,
+    Route,
+    destination_route,
+    destinations_route,
+    direct_route,
+    temporary_routes,
+)
 
 ROUTER, LEDGER = "router", "ledger"
 """The queries of a pipeline."""
@@ -242,9 +249,18 @@ class Settings(Section):
     def all_routes(self) -> tuple[Route, ...]:
         """The routes in their order: those of the file, to temporary queues, and the direct one."""
         routes = (*self.routes, *self.temporary_routes)
-        if self.message_convert:
-            return (*routes, direct_route(self.message_convert))
-        return (*routes, destinations_route()) if self.keeps_destinations else routes
+        if not (self.message_convert or self.keeps_destinations):
+            return routes
+        direct = direct_route(self.message_convert) if self.message_convert else destinations_route()
+        return (*routes, *self._destination_routes(direct), direct)
+
+    def _destination_routes(self, direct: Route) -> Iterator[Route]:
+        """Those to JMS destinations that have another form than the direct route's."""
+        topics = {route.topic: route for route in reversed(self.routes) if route.destination is None}
+        for topic, route in topics.items() if self.keeps_destinations else ():
+            # All that has the headers of JMS is read alike.
+            if route.convert != direct.convert and not (route.has_jms_headers and direct.has_jms_headers):
+                yield destination_route(topic, route.convert)
 
     @property
     def keeps_destinations(self) -> bool:

@@ -6,6 +6,9 @@
        ▲                            │
        └───────────  flush  ◄───────┘  once per turn of the loop, however much was decided in it
 
+No more than `READ_BYTES` are read in a turn, and no more frames handled than `Limits.max_frames`, so that no
+peer keeps the others waiting for long.
+
 Every handler of a link is told of its end once: by a detach, by the end of its session, or by that of the
 connection. Whatever a handler raises closes this connection with ``amqp:internal-error``, with a traceback in
 the log, and no other connection. A peer that does not answer close is cut off.
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -54,8 +58,24 @@ TICK_S: Final = 0.5
 _UNEXPECTED: Final = "an AMQP connection ends with an unexpected error"
 
 
-class AmqpTransport(asyncio.Protocol):
-    """One connection, from `connection_made` to `connection_lost`. All of it is used on the loop."""
+READ_BYTES: Final = 64 * 1024
+
+_buffers = threading.local()
+"""What is read into, one for each thread, and so for each event loop: what is in it is copied at once."""
+
+
+def _read_buffer() -> memoryview:
+    if not hasattr(_buffers, "view"):
+        _buffers.view = memoryview(bytearray(READ_BYTES))
+    view: memoryview = _buffers.view
+    return view
+
+
+class AmqpTransport(asyncio.BufferedProtocol, asyncio.Protocol):
+    """One connection, from `connection_made` to `connection_lost`. All of it is used on the loop.
+
+    asyncio reads into a buffer of ours; whatever stands in between, as a WebSocket does, hands over bytes.
+    """
 
     engine: Connection
     """To be set before `connection_made` of this class is called."""
@@ -68,6 +88,8 @@ class AmqpTransport(asyncio.Protocol):
         """Whether the socket is read."""
         self.congested = False
         """Whether the peer reads too slowly: what is sent now waits in memory."""
+        self.busy = False
+        """Whether the peer has sent so much that what is left of it waits for the next turn of the loop."""
         self.answer_held = False
         """Whether the answer to the peer's close waits for something; nothing else is sent behind a close."""
         self._loop = asyncio.get_running_loop()
@@ -83,6 +105,9 @@ class AmqpTransport(asyncio.Protocol):
     def accept_link(self, link: Link, attach: Attach) -> LinkHandler | None:  # noqa: ARG002
         """Who handles a link that the peer attached; None refuses it."""
         return None
+
+    def on_received(self) -> None:
+        """All that is whole of what has arrived is handled, or as much of it as this turn is for."""
 
     def on_password(self, check: PasswordCheck) -> None:
         """A client showed a password: `on_checked` is to be told whether it is right."""
@@ -147,6 +172,10 @@ class AmqpTransport(asyncio.Protocol):
         if self.closing:
             self._cut_off_later()
 
+    def update_backpressure(self) -> None:
+        """Read on, or no further."""
+        self.set_reading(not self.busy)
+
     def close_with(self, error: Error | None) -> None:
         """Send close, and cut the connection if the peer does not answer in time."""
         self.closing = True
@@ -179,6 +208,14 @@ class AmqpTransport(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._socket = transport
         self._tick()
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """Where to read to."""
+        return _read_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So much was read."""
+        self.data_received(bytes(_read_buffer()[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """The peer has sent something."""
@@ -227,6 +264,22 @@ class AmqpTransport(asyncio.Protocol):
         except Exception as error:
             self.fail(error)
         self.flush()
+        self.on_received()
+        if self.engine.has_more and not self.busy:
+            self._go_on_later()
+
+    def _go_on_later(self) -> None:
+        self.busy = True
+        self.update_backpressure()
+        self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self.busy = False
+        if self.lost:
+            return
+        self._handle(self.engine.receive_more())
+        if not self.busy:
+            self.update_backpressure()
 
     def _links(self) -> list[Link]:
         sessions = self.engine.sessions.values()

@@ -337,7 +337,14 @@ def test_what_a_client_settles_after_a_detach_holds(kept: RawWire, keeps: Keeps)
     assert (answer.closed, answer.error) == (False, None)
     kept.send(Disposition(True, id, None, True, TransactionalState(transaction, ACCEPTED)), End())
     kept.until(End)
-    assert keeps.told == ["TransactionalState", "lost"]
+    assert keeps.told == ["TransactionalState", "detached"]
+
+
+def test_nothing_is_kept_of_a_link_whose_session_ends(kept: RawWire, keeps: Keeps) -> None:
+    receive_one(kept)
+    kept.send(End())
+    kept.until(End)
+    assert keeps.told == ["detached"]
 
 
 def test_nothing_is_kept_of_a_link_that_is_closed_or_expires_with_its_detach(

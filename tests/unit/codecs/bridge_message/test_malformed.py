@@ -229,6 +229,8 @@ def test_what_cannot_be_used_is_not_built(make: Callable[[int], bytes]) -> None:
         b"\x81\xa1p\x82\xa4type\x05\xa5value\xcb" + bytes(8),
         b"\x81\xa1p\x81\xa5value\xa1x\x00",
         b"\x81\xa1p\x82\xa4type\x08\xa5value\xc4\x05x",
+        b"\x82\xa1p\x81\xa5value\xa1a\xa1p\x81\xa5value\xa1b",  # one name twice
+        b"\x81\xd9\x01p\x81\xa5value\xa1a",
     ],
 )
 def test_only_what_our_own_writer_could_have_written_is_left_unread(properties: bytes) -> None:

@@ -11,6 +11,7 @@ from isthmus.codecs.amqp import (
     AmqpMessage,
     AmqpValue,
     Byte,
+    Data,
     Int,
     MessageHeader,
     MessageProperties,
@@ -224,3 +225,13 @@ def test_a_name_with_a_control_character_is_no_property(name: str) -> None:
 def test_a_text_that_is_not_utf_8_is_refused(text: str) -> None:
     with pytest.raises(DecodeError, match="utf-8"):
         to_message(b"\x00\x53\x77" + text.encode("latin-1"), target="orders")
+
+
+def test_data_that_says_it_is_text_and_is_none_is_refused() -> None:
+    def sent(content: bytes) -> bytes:
+        properties = MessageProperties(to="orders", content_type="text/plain")
+        return AmqpMessage(properties=properties, body=Data((content[:1], content[1:]))).encode()
+
+    assert to_message(sent("ü".encode())).body.kind is BodyKind.TEXT
+    with pytest.raises(DecodeError, match="utf-8"):
+        to_message(sent(b"\xc3\x28"))

@@ -127,15 +127,21 @@ def test_what_has_no_equal_is_a_comment_and_an_empty_value_none():
 
 
 def test_certificates_make_it_speak_tls_and_nothing_else(loaded):
-    settings = loaded(convert("kafka.bootstrapServers=h:1\namqp.port=5671\namqp.certDir=/certs"))
+    settings = loaded(
+        convert("kafka.bootstrapServers=h:1\namqp.port=5671\namqp.flowCredit=7\namqp.certDir=/certs")
+    )
     assert (settings.amqps.port, settings.amqps.certificate) == (5671, "/certs/tls.crt")
     assert settings.amqps.key == "/certs/tls.key"
-    assert not settings.amqp.enabled
+    assert (settings.amqp.host, settings.amqp.enabled, settings.amqp.credit) == ("0.0.0.0", False, 7)
+    assert settings.listens_to_amqp
 
 
-def test_a_client_of_a_router_is_told_what_to_name():
+def test_a_client_of_a_router_stays_one_and_is_told_what_to_name(loaded):
     made = convert("kafka.bootstrapServers=h:1\namqp.mode=CLIENT\namqp.host=router\namqp.port=5673")
-    assert "# amqp.connect.router.url=amqp://router:5673\n" in made
+    assert "# amqp.connect.router.intake.addresses=…\n" in made
+    settings = loaded(made)
+    assert [(each.host, each.port) for each in settings.amqp_brokers["router"].servers] == [("router", 5673)]
+    assert not settings.listens_to_amqp
 
 
 def test_the_oldest_file_becomes_ours_too(loaded):

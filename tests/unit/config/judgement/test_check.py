@@ -198,6 +198,25 @@ def test_a_file_that_cannot_be_read_is_the_only_problem(tmp_path):
     assert (problem.severity, problem.file) == (Severity.ERROR, str(tmp_path / "none"))
 
 
+def test_an_address_whose_topic_does_not_exist_has_no_jms_receivers(write):
+    text = """kafka.bootstrap.servers=h:1
+amqp.port=0
+routes.x.predicate=msg.address in (x, a/b) && msg.header.n>1
+routes.x.dest.topic=to
+routes.y.predicate=msg.address==y || !(msg.address==z)
+routes.y.dest.topic=to
+"""
+    kafka = Kafka(**{"a.b": MISSING, "y": MISSING})
+    notes = [each for each in check(write(text), {}, kafka) if each.severity is Severity.NOTE]
+    assert [(each.key, each.message) for each in notes] == [
+        ("routes.x.predicate", "there is no topic 'a.b': JMS clients cannot receive from that address"),
+        ("routes.y.predicate", "there is no topic 'y': JMS clients cannot receive from that address"),
+    ]
+    assert {"x", "a.b", "y"} <= kafka.asked[0]
+    for more in ("amqp.destinations=routed", "amqp.auto-create=true"):
+        assert not [each for each in check(write(text + more), {}, kafka) if each.severity is Severity.NOTE]
+
+
 @pytest.mark.parametrize(
     "key",
     [

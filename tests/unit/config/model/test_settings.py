@@ -237,3 +237,18 @@ def test_a_class_beside_the_file_is_found(loaded, tmp_path, monkeypatch):
     (tmp_path / "mine_beside_the_file.py").write_text(source)
     settings = loaded("message.convert=mine_beside_the_file:Mine")
     assert settings.own_converters == ("mine_beside_the_file:Mine",)
+
+
+def test_amqp_clients_have_destinations_unless_only_routes_count(loaded):
+    def names(text: str) -> list[str]:
+        return [route.name for route in loaded(text).all_routes if not route.name.startswith("isthmus.temp")]
+
+    route = "routes.r.predicate=msg.address==a\nroutes.r.dest.topic=t\n"
+    assert names(route + "amqp.enabled=false") == ["r"]
+    assert names(route) == names(route + "amqp.port=0") == ["r", "isthmus.destinations"]
+    assert names(route + "amqp.port=0\namqp.destinations=routed") == ["r"]
+    assert names(route + "amqp.port=0\nmessage.convert=jms") == ["r", "direct"]
+    other_form = "routes.r.conv.message=raw\namqp.port=0\n"
+    assert names(route + other_form) == ["r", "isthmus.destinations.t", "isthmus.destinations"]
+    assert names(route + other_form + "message.convert=raw") == ["r", "direct"]
+    assert names(route + other_form + "amqp.destinations=routed\nmessage.convert=json") == ["r", "direct"]

@@ -84,6 +84,8 @@ class Limits:
     """A peer that is silent for longer is given up. It is told half of it, as the specification advises."""
     max_partial_bytes: int = 256 * 1024 * 1024
     """What unfinished messages of all links together may hold."""
+    max_frames: int = 0
+    """How many frames `Connection.receive_data` handles at a time, for the time that it takes; 0 is any."""
 
 
 class _Phase(Enum):
@@ -116,6 +118,8 @@ class Connection:
         """The links that the peer has attached, by their name and our role: one name is active once."""
         self.partial_bytes = 0
         """What has arrived of unfinished messages."""
+        self.has_more = False
+        """Whether frames wait for `receive_more`: so many had come that the others have to wait."""
         self.fruitless = 0
         """How many deliveries were looked for in vain, of what the peer has sent last."""
         self._is_server = is_server
@@ -237,6 +241,15 @@ class Connection:
             self._receive(complete, events)
         return events
 
+    def receive_more(self) -> list[Event]:
+        """Go on with what `receive_data` has left, and return what happened. Raises nothing."""
+        events: list[Event] = []
+        self.has_more = False
+        complete = self._buffer.release()
+        if complete is not None:
+            self._receive(complete, events)
+        return events
+
     def password_checked(self, fits: bool) -> list[Event]:
         """Take the result of a `PasswordGiven`'s check, and return what happened since. Raises nothing."""
         events: list[Event] = []
@@ -334,14 +347,17 @@ class Connection:
     def _consume(self, buf: bytes, events: list[Event]) -> None:
         pos, size = 0, len(buf)
         reader = Reader(buf)
+        frames = 0
         while self._phase is not _Phase.FINISHED:
             phase = self._phase
             waits = phase is _Phase.CHECKING or phase is _Phase.OPENING
-            if size - pos < 8 or waits:
+            if size - pos < 8 or waits or frames == self.limits.max_frames > 0:
                 self._buffer.keep(buf[pos:], 8)
-                if waits:
+                if waits or size - pos >= 8:
+                    self.has_more = not waits
                     self._buffer.wait()
                 return
+            frames += 1
             if phase is _Phase.SASL_HEADER or phase is _Phase.AMQP_HEADER:
                 self._on_header(buf[pos : pos + HEADER_BYTES], events)
                 pos += HEADER_BYTES

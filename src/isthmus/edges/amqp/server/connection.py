@@ -89,9 +89,8 @@ class ServerConnection(AmqpTransport):
             self.server.greet(self)
         super().connection_made(transport)
 
-    def data_received(self, data: bytes) -> None:
-        """Count what is left of it when all that is whole is handled."""
-        super().data_received(data)
+    def on_received(self) -> None:
+        """Count what is left when all that is whole is handled."""
         if self.engine.held_bytes != self.unfinished_bytes:
             self._count_unfinished()
 
@@ -236,7 +235,7 @@ class ServerConnection(AmqpTransport):
         full = self.server.full or self._unsettled_bytes > (limit if self.reading else limit >> 1)
         if full:  # the commit of what is held could not be read
             self.transactions.spill()
-        self.set_reading(not (self.congested or full or self._checking))
+        self.set_reading(not (self.congested or full or self._checking or self.busy))
 
     def evict(self, error: Error) -> None:
         """Close the connection, and free what it holds without waiting for the client."""

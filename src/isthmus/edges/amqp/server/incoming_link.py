@@ -40,7 +40,7 @@ from isthmus.edges.amqp.server.link import LIFETIME, LINK_DETACH, Granted, Serve
 from isthmus.edges.amqp.server.transactions import Transaction
 from isthmus.errors import DecodeError, Fault, HardFailure, IsthmusError, Refused, SoftFailure
 from isthmus.journal.fast_path import EncodedEntry, FastPath
-from isthmus.journal.layout import CLIENT, AddressTopic, encode, partition_asked_for
+from isthmus.journal.layout import CLIENT, AddressTopic, Op, encode, partition_asked_for
 from isthmus.message import Header
 from isthmus.routing.size import MARKS_BYTES, record_size
 
@@ -180,14 +180,18 @@ class IncomingLink(ServerLink):
             if encoded is not None:
                 return encoded
         self._count += 1
+        now_ms = int(time.time() * 1000)
         message = to_message(
             data,
             target=self._address,
             fallback_id=f"ID:{self._session}:{self._link.handle}:{self._count}",
             session=self._session,
-            received_ms=int(time.time() * 1000),
+            received_ms=now_ms,
         )
         entry = entry_of(message, data, as_json=as_json)
+        delivery_time = message.headers.get("DeliveryTime")
+        if delivery_time is not None and int(delivery_time.text) > now_ms:
+            entry = entry._replace(op=Op.DELAY)
         if self._connection.signs_messages:
             sender = Header(self._connection.client.container_id)
             entry = entry._replace(message=replace(message, headers={**message.headers, CLIENT: sender}))

@@ -152,7 +152,8 @@ class ServerLink(ABC):
 
     def on_detach(self, *, closed: bool, error: Error | None, lost: bool) -> None:  # noqa: ARG002
         """Close what is behind the link, or have it closed once it is open."""
-        if self.state is LinkState.ATTACHED and self.keeps_state and not (closed or lost):
+        over = closed or lost or self.session.ended
+        if self.state is LinkState.ATTACHED and not over and self.keeps_state:
             self._suspend()
             return
         was, self.state = self.state, LinkState.DETACHING

@@ -33,7 +33,9 @@ from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 
 log = logging.getLogger(__name__)
 
-CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", SOLE_CONNECTION)
+CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", "DELAYED_DELIVERY", SOLE_CONNECTION)
+MAX_FRAMES: Final = 256
+"""How many frames of a client are handled in one turn of the loop."""
 OVERHEAD_BYTES: Final = 4096
 """What a message in flight takes in memory beside its bytes, roughly."""
 
@@ -95,6 +97,7 @@ class AmqpServer:
             channel_max=settings.max_sessions - 1,
             handle_max=settings.max_links - 1,
             idle_timeout_s=settings.idle_timeout_s,
+            max_frames=MAX_FRAMES,
             max_partial_bytes=max(settings.max_unsettled_bytes, 2 * self.max_message_size),
         )
         self._answer = Open(container_id, offered_capabilities=CAPABILITIES)

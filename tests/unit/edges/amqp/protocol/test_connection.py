@@ -165,3 +165,19 @@ def test_closing_before_open_sends_both() -> None:
     server.receive_data(AMQP_HEADER, 0.0)
     server.close(Error("amqp:resource-limit-exceeded", "too slow"))
     assert [type(each) for each in performatives(server.data_to_send())] == [Open, Close]
+
+
+def test_a_peer_that_sends_much_at_a_time_is_heard_in_pieces() -> None:
+    peer = RawPeer(Limits(max_frames=3))
+    peer.open()
+    begins = b"".join(
+        encode_frame(channel, Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1))
+        for channel in range(7)
+    )
+    assert len(peer.connection.receive_data(begins[:-5], 0.0)) == 3
+    assert peer.connection.has_more
+    assert peer.connection.receive_data(begins[-5:], 0.0) == []
+    assert len(peer.connection.receive_more()) == 3
+    assert len(peer.connection.receive_more()) == 1
+    assert not peer.connection.has_more
+    assert peer.connection.held_bytes == 0

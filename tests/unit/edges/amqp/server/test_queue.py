@@ -41,6 +41,7 @@ class FakeMember:
         self.open: dict[int, AcquiredRecord] = {}
         self.told: list[tuple[int, AcknowledgeType]] = []
         self.lost: set[int] = set()
+        self.alone = True
         self.closed = False
 
     @property
@@ -65,6 +66,10 @@ class FakeMember:
 
     def forget(self, record: AcquiredRecord) -> None:
         self.open.pop(record.offset, None)
+
+    async def is_alone(self) -> bool:
+        await asyncio.sleep(0)
+        return self.alone
 
     async def flush(self) -> None:
         await asyncio.sleep(0)
@@ -304,7 +309,7 @@ def test_a_dead_letter_that_cannot_be_written_is_held_and_tried_again(
 
 def test_what_was_released_unread_is_not_marked_as_delivered_when_it_is_acquired_again() -> None:
     async def scenario() -> None:
-        bench = Bench(rest_s=0.01)
+        bench = Bench(rest_s=0.01, hold_s=0)
         receiver = Receiver(bench.queue)
         receiver.source.request(2)
         bench.acquire(0, 1)
@@ -335,7 +340,7 @@ def test_a_queue_that_nobody_wants_anything_from_is_left_and_joined_again() -> N
         receiver.settle(0, ACCEPT)
         await eventually(lambda: bench.member.closed)
         receiver.source.request(1)
-        assert bench.joined == 2
+        await eventually(lambda: bench.joined == 2)
         bench.acquire(1)
         await turn()
         assert receiver.offsets == [1]
@@ -346,6 +351,7 @@ def test_a_queue_that_nobody_wants_anything_from_is_left_and_joined_again() -> N
 def test_a_queue_is_not_left_while_an_application_holds_a_message() -> None:
     async def scenario() -> None:
         bench = Bench(rest_s=0.01)
+        bench.member.alone = False
         receiver = Receiver(bench.queue)
         receiver.source.request(1)
         bench.acquire(0, 1)  # one more than there is credit for
@@ -508,5 +514,49 @@ def test_what_has_a_higher_priority_is_handed_out_first() -> None:
         receiver.source.request(10)
         await turn()
         assert receiver.offsets == [2, 5, 0, 1, 4, 3]
+
+    run(scenario)
+
+
+def test_what_nobody_wants_is_kept_while_no_other_process_is_there() -> None:
+    async def scenario() -> None:
+        bench = Bench(rest_s=0.01)
+        receiver = Receiver(bench.queue, selector="n = 1")
+        receiver.source.request(10)
+        bench.acquire(0, 1, 2)
+        await eventually(lambda: receiver.offsets == [1])
+        receiver.settle(1, ACCEPT)
+        await receiver.source.close()
+        looks = 0
+        while looks < 5:  # it looks again and again, and keeps it
+            await bench.member.is_alone()
+            await eventually(lambda: bench.queue._sharing is not None)
+            await eventually(lambda: bench.queue._sharing is None)
+            looks += 1
+        assert not bench.member.closed
+        other = Receiver(bench.queue)
+        other.source.request(10)
+        await turn()
+        assert other.offsets == [0, 2]
+        assert bench.member.told == [(1, AcknowledgeType.ACCEPT)]
+
+    run(scenario)
+
+
+def test_what_nobody_wants_is_released_for_other_processes_but_not_for_ever() -> None:
+    async def scenario() -> None:
+        bench = Bench(rest_s=0.01, delivery_limit=4)
+        bench.member.alone = False
+        receiver = Receiver(bench.queue, selector="n = 1")
+        receiver.source.request(10)
+        bench.acquire(0)
+        await eventually(lambda: bench.member.told == [(0, AcknowledgeType.RELEASE)])
+        bench.acquire(0, count=2)
+        await eventually(lambda: len(bench.member.told) == 2)
+        bench.acquire(0, count=3)
+        bench.acquire(2, count=1)
+        await eventually(lambda: (2, AcknowledgeType.RELEASE) in bench.member.told)
+        assert bench.member.told.count((0, AcknowledgeType.RELEASE)) == 2
+        await eventually(lambda: bench.member.wanted > 0)
 
     run(scenario)

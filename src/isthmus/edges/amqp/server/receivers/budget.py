@@ -15,9 +15,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Sequence
+from typing import Final
 
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSink, RecordSource
-from isthmus.kafka.records import OVERHEAD_BYTES, PolledRecord, held_bytes
+from isthmus.kafka.records import PolledRecord, held_bytes
+
+FIRST: Final = 32
+"""How many records a link gets before anybody knows how large they are."""
 
 
 class ByteBudget:
@@ -47,7 +51,8 @@ class BudgetedSource:
         self._total = 0
         self._held: dict[int, int] = {}
         """How many bytes of it, by partition."""
-        self._largest = OVERHEAD_BYTES
+        self._largest = 0
+        """The largest record so far; 0 before the first."""
         self._requested = 0
         self._draining = False
         self._cut = False
@@ -68,8 +73,8 @@ class BudgetedSource:
         self._requested = count
         self._draining = drain
         room = self._budget.limit - self._total
-        allowed = count
-        if room < count * self._largest:
+        allowed = count if self._largest else min(count, FIRST)
+        if room < allowed * self._largest:
             allowed = max(room // self._largest, 0 if self._total else 1)
         self._cut = allowed < count
         self._source.request(min(count, allowed), drain=drain)

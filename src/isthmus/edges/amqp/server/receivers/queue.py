@@ -20,7 +20,10 @@ So does one that applications had, in vain, ``amqp.max-deliveries`` times. What 
 as long as this process remembers; a record that another process had counts as delivered: it may have been.
 
 A queue that nobody wants anything from is left after a second: in Kafka a member that rests keeps its
-partitions from the others. To join again takes some milliseconds.
+partitions from the others. To join again takes some milliseconds. What waits is kept, while this is the only
+member, for ten minutes: to leave would count as a delivery. If there are others, what nobody here wants is
+released, for them: after a second, and after twice as long each further time, until Kafka would allow only
+one more delivery.
 """
 
 from __future__ import annotations
@@ -50,6 +53,10 @@ log = logging.getLogger(__name__)
 
 REST_S: Final = 1.0
 """How long nothing is wanted before records that wait are released, and the group is left."""
+HOLD_S: Final = 600.0
+"""How long what waits is kept when the last receiver is gone and no other process is there."""
+YIELD_S: Final = 0.1
+"""How long nothing is asked for after something was released, so that others get it."""
 REMEMBERED: Final = 65_536
 """How many records that were released are remembered, for what applications had of them."""
 COMPARED: Final = 200
@@ -80,6 +87,7 @@ class Member(Protocol):
     def acknowledge(self, record: AcquiredRecord, how: AcknowledgeType) -> None: ...  # noqa: D102
     def refused(self, record: AcquiredRecord) -> bool: ...  # noqa: D102
     def forget(self, record: AcquiredRecord) -> None: ...  # noqa: D102
+    async def is_alone(self) -> bool: ...  # noqa: D102
     async def flush(self) -> None: ...  # noqa: D102
     async def flush_within(self) -> None: ...  # noqa: D102
     async def close(self) -> None: ...  # noqa: D102
@@ -167,6 +175,7 @@ class Queue:
         max_deliveries: int = 10,
         delivery_limit: int = 10,
         rest_s: float = REST_S,
+        hold_s: float = HOLD_S,
         retry_s: float = RETRY_S,
     ) -> None:
         """``delivery_limit`` is Kafka's, ``max_deliveries`` that of applications.
@@ -181,6 +190,11 @@ class Queue:
         self._max_deliveries = max_deliveries
         self._delivery_limit = delivery_limit
         self._rest_s = rest_s
+        self._hold_s = hold_s
+        self._abandoned_at = 0.0
+        """When the last receiver left."""
+        self._yields = False
+        self._sharing: asyncio.Task[None] | None = None
         self._retry_s = retry_s
         self._loop = asyncio.get_running_loop()
         self._receivers: dict[QueueSource, View] = {}
@@ -220,6 +234,7 @@ class Queue:
     async def remove(self, source: QueueSource) -> None:
         """Let a receiver go: what it gave back is for the others."""
         view = self._receivers.pop(source, None)
+        self._abandoned_at = self._loop.time()
         if view is not None:
             view.receivers.remove(source)
             if not view.receivers:
@@ -275,6 +290,8 @@ class Queue:
         """Leave the group, within a bounded time."""
         if self._resting is not None:
             self._resting.cancel()
+        if self._sharing is not None:
+            self._sharing.cancel()
         for task in list(self._dead_lettering):
             task.cancel()
         self._leave()
@@ -332,7 +349,7 @@ class Queue:
 
     def _put(self, record: AcquiredRecord, giver: QueueSource | None = None) -> None:
         """Have a record wait, for all whose selector is true for it."""
-        waiting = Waiting(record, giver)
+        waiting = Waiting(record, giver, self._loop.time())
         self._waiting[record.partition, record.offset] = waiting
         self._waiting_bytes += waiting.size
         for view in self._views.values():
@@ -412,19 +429,15 @@ class Queue:
             said = "queue %s: %d messages wait that no receiver's selector is true for: it reads no further"
             log.warning(said, self._topic, len(self._waiting))
         self._is_full = full
-        return 0 if full or not wanted else wanted + min(len(self._waiting), LOOK_AHEAD)
+        return 0 if full or self._yields or not wanted else wanted + min(len(self._waiting), LOOK_AHEAD)
 
     def _update_demand(self) -> None:
         """Tell the member what is wanted, and join if there is none. If nothing is, rest."""
         wanted = self._wanted()
-        if wanted > 0:
-            if self._resting is not None:
-                self._resting.cancel()
-                self._resting = None
-            if self._member is None:
-                self._join()
-        elif not self._is_wanted and self._resting is None and self._member is not None:
-            self._resting = self._loop.call_later(self._rest_s, self._rest)
+        if wanted > 0 and self._member is None:
+            self._join()
+        if self._waiting or not self._is_wanted:
+            self._rest_soon()
         if self._member is not None:
             draining = any(each.draining for each in self._receivers if each.wanted)
             self._member.request(wanted, drain=draining)
@@ -435,18 +448,57 @@ class Queue:
         self._member = self._join_group(self)
         self._member.start()
 
+    def _rest_soon(self) -> None:
+        if self._member is not None and self._resting is None and self._sharing is None:
+            self._resting = self._loop.call_later(self._rest_s, self._rest)
+
     def _rest(self) -> None:
-        """Release what nobody wants. If nobody holds anything, leave."""
+        """See what is to become of what waits. If nothing does, and nobody wants or holds anything, leave."""
         self._resting = None
-        if self._is_wanted or self._member is None:
+        if self._member is None:
             return
-        if self._member.held == len(self._waiting) and not self._dead_lettering:
+        if self._waiting:
+            self._sharing = self._loop.create_task(self._share(self._member))
+            self._sharing.add_done_callback(self._shared)
+        elif not self._is_wanted:
+            if self._member.held or self._dead_lettering:
+                self._rest_soon()
+            else:
+                self._leave()
+
+    async def _share(self, member: Member) -> None:
+        """Keep what waits, or let other processes have it."""
+        is_alone = await member.is_alone()
+        if member is not self._member:
+            return
+        is_abandoned = not self._receivers and self._loop.time() >= self._abandoned_at + self._hold_s
+        is_free = member.held == len(self._waiting) and not self._dead_lettering
+        if is_free and (is_abandoned or not (is_alone or self._is_wanted)):
             self._leave()
             return
-        for waiting in list(self._waiting.values()):
+        released = [] if is_alone and not is_abandoned else [*filter(self._may_go, self._waiting.values())]
+        if not released:
+            return
+        for waiting in released:
             self._release(waiting)
         self._discard()
-        self._resting = self._loop.call_later(self._rest_s, self._rest)
+        self._yields = True
+        try:
+            self._update_demand()
+            await member.flush_within()
+            await asyncio.sleep(YIELD_S)
+        finally:
+            self._yields = False
+
+    def _shared(self, _: asyncio.Task[None]) -> None:
+        self._sharing = None
+        self._update_demand()
+
+    def _may_go(self, waiting: Waiting) -> bool:
+        """Whether others may have it now: each time it counts as delivered, and waits longer for the next."""
+        times = waiting.record.delivery_count
+        patience_s = self._rest_s * 2 ** (times - 1)
+        return times < self._delivery_limit - 1 and self._loop.time() >= waiting.since + patience_s
 
     @property
     def _is_wanted(self) -> bool:

@@ -31,10 +31,11 @@ _HIGHEST: Final = 9
 class Waiting:
     """A record that nobody has."""
 
-    __slots__ = ("giver", "order", "record", "taken")
+    __slots__ = ("giver", "order", "record", "since", "taken")
 
-    def __init__(self, record: AcquiredRecord, giver: QueueSource | None) -> None:
-        """``giver`` is the receiver that had it, and gave it back."""
+    def __init__(self, record: AcquiredRecord, giver: QueueSource | None, since: float) -> None:
+        """``giver`` is the receiver that had it, and gave it back; ``since`` is the loop's time."""
+        self.since = since
         self.record = record
         self.giver = giver
         self.order = -priority_of(record.read), record.offset, record.partition
