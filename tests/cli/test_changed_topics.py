@@ -10,7 +10,6 @@ from tests.support.polling import eventually
 
 from isthmus.embedded.kafka import find_running
 from isthmus.kafka.blocking import admin_client
-from isthmus.kafka.options import Kafka
 
 CONFIGURATION = """
 routing.dead-letter.topic=dead
@@ -22,11 +21,11 @@ CHANGED = "max.message.bytes or the partitions of a topic have changed"
 
 
 def set_limit(folder: Path, topic: str, limit: int) -> None:
-    servers = find_running(folder / ".isthmus" / "kafka")
-    assert servers is not None
+    kafka = find_running(folder / ".isthmus" / "kafka")
+    assert kafka is not None
     entry = ConfigEntry("max.message.bytes", str(limit), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = admin_client(Kafka(servers))
+    admin = admin_client(kafka)
     admin.incremental_alter_configs([resource])[resource].result()
 
 
@@ -51,9 +50,9 @@ def test_a_dead_letter_topic_that_is_deleted_ends_the_bridge_before_a_message_ne
     file.write_text(CONFIGURATION)
     with Running(tmp_path, file) as bridge:
         bridge.wait_until_ready()
-        servers = find_running(tmp_path / ".isthmus" / "kafka")
-        assert servers is not None
-        admin = admin_client(Kafka(servers))  # held until the answer is there
+        kafka = find_running(tmp_path / ".isthmus" / "kafka")
+        assert kafka is not None
+        admin = admin_client(kafka)  # held until the answer is there
         admin.delete_topics(["dead"])["dead"].result()
         eventually(lambda: bridge.process.poll() is not None, what=bridge.printed)
         assert bridge.process.returncode == 3

@@ -17,6 +17,8 @@ from tests.support.polling import eventually
 from isthmus.embedded.kafka import find_running
 from isthmus.journal.layout import Record
 from isthmus.kafka.blocking import create_topics
+from isthmus.kafka.lock import BridgeLock
+from isthmus.kafka.options import Kafka
 
 
 def _monitor(bridge: Running) -> str:
@@ -65,18 +67,24 @@ def test_a_second_bridge_in_the_same_folder_is_refused(bridge: Running) -> None:
         assert "give this bridge a state.dir of its own" in second.stderr
 
 
-def test_a_second_bridge_of_the_same_id_on_the_same_kafka_is_refused(bridge: Running, tmp_path: Path) -> None:
+def test_a_second_bridge_of_the_same_id_on_the_same_kafka_is_refused(
+    kafka_servers: str, tmp_path: Path
+) -> None:
     file = tmp_path / "second.properties"
-    servers = find_running(bridge.folder / ".isthmus" / "kafka")
-    file.write_text(f"bridge.id=quickstart\nkafka.bootstrap.servers={servers}\n")
-    second = isthmus("pipeline", file, folder=tmp_path)
-    assert second.returncode == 3
-    assert (
-        f"another bridge with bridge.id=quickstart runs on this Kafka: process {bridge.process.pid} on"
-        in (second.stderr)
-    )
-    assert "give this bridge a bridge.id of its own" in second.stderr
-    assert bridge.process.poll() is None, bridge.printed()
+    file.write_text(f"bridge.id=twice\nkafka.bootstrap.servers={kafka_servers}\n")
+    first = BridgeLock(Kafka(kafka_servers), "twice", holder="process 1 on another machine")
+    first.request()
+    try:
+        first.acquire()
+        second = isthmus("pipeline", file, folder=tmp_path)
+        assert second.returncode == 3
+        assert "another bridge with bridge.id=twice runs on this Kafka: process 1 on another machine" in (
+            second.stderr
+        )
+        assert "give this bridge a bridge.id of its own" in second.stderr
+        first.poll()
+    finally:
+        first.release()
 
 
 def test_receive_shows_records_readably(bridge: Running) -> None:
