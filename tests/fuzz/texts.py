@@ -313,7 +313,7 @@ class _Socket:
 
 @asynccontextmanager
 async def _http() -> AsyncIterator[Door]:
-    metrics = RouterMetrics("b", ["r"])
+    metrics = RouterMetrics("b", {"r": "t"})
     with (
         Monitor("127.0.0.1", 0, metrics, dict) as open_one,
         Monitor("127.0.0.1", 0, metrics, dict, token="abcdefghijklmnop") as guarded,
