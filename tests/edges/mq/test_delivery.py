@@ -11,11 +11,13 @@ import pytest
 from tests.support.mq.backends import Backend
 
 from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, PropertyType
+from isthmus.config.model.plan import Form
 from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.mq import reasons
 from isthmus.edges.mq.delivery import MqDelivery, body_form, bridge_form, msg_id
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage, Property
 from isthmus.edges.mq.port import Connection, QueueTarget, Source
+from isthmus.edges.mq.replies import Requester
 from isthmus.errors import (
     DecodeError,
     EncodeError,
@@ -70,12 +72,12 @@ class Map:
     def __init__(self) -> None:
         self.asked: list[tuple[str, bytes]] = []
 
-    def reply_queue(self, reply_to: str, *, msg_id: bytes) -> QueueTarget | None:
+    def reply_queue(self, reply_to: str, *, msg_id: bytes, form: Form) -> QueueTarget | None:
         self.asked.append((reply_to, msg_id))
         targets = {"answers": QueueTarget("ANSWERS", "QM1"), "channel": QueueTarget("CHANNEL")}
         return targets.get(reply_to)
 
-    def requester(self, queue: str, correl_id: bytes) -> str | None:
+    def requester(self, queue: str, correl_id: bytes) -> Requester | None:
         return None
 
 

@@ -14,10 +14,12 @@ from tests.support.journals import DeadLetterBox, MemoryJournal
 from tests.support.mq.backends import Backend
 
 from isthmus.config.model.mq import MqIntakeSettings
+from isthmus.config.model.plan import Form
 from isthmus.edges.mq import reasons
 from isthmus.edges.mq.descriptor import Mqmd, MqMessage
 from isthmus.edges.mq.intake import MqIntake
 from isthmus.edges.mq.port import Connection, QueueTarget, TopicTarget
+from isthmus.edges.mq.replies import Requester
 from isthmus.errors import EncodeError, HardFailure, IsthmusError, RedeliveryFailure
 from isthmus.journal.layout import Entry, Op
 
@@ -329,11 +331,11 @@ def test_an_answer_in_the_bridge_s_own_queue_goes_to_the_one_who_asked(
     connection.commit()
 
     class Map:
-        def reply_queue(self, reply_to: str, *, msg_id: bytes) -> QueueTarget | None:
+        def reply_queue(self, reply_to: str, *, msg_id: bytes, form: Form) -> QueueTarget | None:
             return None
 
-        def requester(self, queue: str, correl_id: bytes) -> str | None:
-            return {b"asked": "_INBOX.me"}.get(correl_id)
+        def requester(self, queue: str, correl_id: bytes) -> Requester | None:
+            return {b"asked": Requester("_INBOX.me", "body")}.get(correl_id)
 
     async def run() -> None:
         async with taking(backend, queue=queue, replies=Map()) as it:
