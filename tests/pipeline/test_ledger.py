@@ -18,6 +18,7 @@ from isthmus.cli.show import record_of
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
+from isthmus.message import Header, HeaderType
 
 
 @pytest.fixture
@@ -158,3 +159,16 @@ def fill(ledger: LedgerBridge) -> None:
     for partition in range(PLACES.partitions):
         filler = Record(b"filler", b"", [])
         produce(ledger.kafka.servers, ledger.plan.journal_topic, filler, partition=partition)
+
+
+def test_a_delayed_message_is_written_when_it_is_due(ledger: LedgerBridge) -> None:
+    due_ms = round(time.time() * 1000) + 3_000
+    later = text_message("q", "later")
+    delayed = replace(later, headers={**later.headers, "DeliveryTime": Header(str(due_ms), HeaderType.LONG)})
+    ledger.write(Entry(Op.DELAY, delayed))
+    with ledger.running(timeout_ms=300_000):
+        eventually(lambda: len(ledger.added()) == 1)
+    (added,) = ledger.added()
+    assert record_of(added) == layout.encode(Entry(Op.ADD, delayed))
+    assert added.timestamp()[1] >= due_ms
+    assert bodies(ledger.live()) == ["later"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from dataclasses import replace
 
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from tests.support import strategies
 from tests.support.amqp import strategies as amqp
 from tests.support.pipeline.rows import source_rows
 
-from isthmus import AmqpMessage
+from isthmus import AmqpMessage, AmqpValue
 from isthmus.codecs.jms import to_message
 from isthmus.converters import NoBody, converter
 from isthmus.converters.columns import convert
@@ -21,12 +22,12 @@ from isthmus.errors import ConversionFailure, SoftFailure
 from isthmus.journal import layout
 from isthmus.journal.columns import MessageColumns
 from isthmus.journal.layout import Entry, Op
-from isthmus.message import Message
+from isthmus.message import Header, Message
 from isthmus.pipeline import measures, router
 from isthmus.routing import columns
 from isthmus.routing.decide import Decision, decide
 from isthmus.routing.plan import Outcome, RoutingPlan
-from isthmus.routing.predicate import Predicate, matches
+from isthmus.routing.predicate import Predicate, matches, parse
 from isthmus.routing.route import OnError, Route, destination_route, destinations_route, direct_route
 from isthmus.telemetry.events import SAMPLE
 
@@ -140,6 +141,27 @@ def test_the_router_decides_as_the_reference_does(
             continue
         for row, expected in zip(rows[offset], decisions, strict=True):
             _check(row, expected, plan)
+
+
+def test_a_published_record_says_who_sent_it_in_every_form(spark: SparkSession) -> None:
+    forms = ("jms", "default", "json", "raw")
+    routes = tuple(Route(form, parse(f"msg.address=={form}"), form, convert=form) for form in forms)
+    plan = RoutingPlan(bridge_id="this", journal_topic=JOURNAL, source_topics=(), routes=routes)
+    data = AmqpMessage(body=AmqpValue("text")).encode()
+    placed = []
+    for form in forms:
+        message = to_message(data, target=form, fallback_id=form)
+        signed = replace(message, headers={**message.headers, layout.CLIENT: Header("shop")})
+        extra = tuple(conversion_headers(message, json=True))
+        placed.append((JOURNAL, layout.encode(Entry(Op.ADD, signed, conversion=extra))))
+    rows = router.decide(
+        source_rows(spark, placed), plan, MessageColumns(JOURNAL, other_topics=False)
+    ).collect()
+    for row, (topic, record) in zip(rows, placed, strict=True):
+        (expected,) = decide(plan, topic, 0, row["offset"], record, now_ms=0)
+        _check(row, expected, plan)
+        assert expected.record is not None
+        assert b"shop" in [value for name, value in expected.record.headers if name.endswith(layout.CLIENT)]
 
 
 def _check(row: Row, expected: Decision, plan: RoutingPlan) -> None:

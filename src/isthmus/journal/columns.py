@@ -268,7 +268,8 @@ class MessageColumns:
         name = layout.HEADER_PREFIX + layout.CLIENT
         value = self._raw_header(name)
         says_so = F.coalesce(F.array_contains("names", name), F.lit(False))
-        return F.when(says_so, kafka_headers({layout.CLIENT: value})).otherwise(no_headers())
+        told = F.when(says_so, kafka_headers({layout.CLIENT: value})).otherwise(no_headers())
+        return self._by_origin(told, no_headers())
 
     def published_by(self, bridge_id: str) -> Column:
         """Whether this bridge itself published the record: what guards against circles; never null."""

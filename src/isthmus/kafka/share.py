@@ -144,6 +144,8 @@ class ShareMember:
 
         ``drain`` asks for those that are there: `ShareListener.on_idle` comes at once if there are none.
         """
+        if count and not self._wanted:
+            self.idle = False  # since then something may have come
         self._wanted = count
         self.draining = drain
         if count:

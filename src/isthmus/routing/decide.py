@@ -139,7 +139,8 @@ def _publish(
             partition = _partition_asked_for(entry)
     if partition is not None and not 0 <= partition < (partition + 1 if partitions is None else partitions):
         raise DestinationFailure(f"{topic} has no partition {partition}")
-    sender = () if route.has_jms_headers else _sender(record)
+    is_told = not route.has_jms_headers and entry.message.protocol != "kafka"
+    sender = _sender(record) if is_told else ()
     published = Record(key, value, [*headers, *_marks(plan, stable_id, route), *sender])
     bound = largest(plan, route)
     if bound is None or bound + len(key or b"") > (limit or 0):

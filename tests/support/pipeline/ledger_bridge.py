@@ -23,7 +23,7 @@ from isthmus.kafka.options import Kafka
 from isthmus.ledger.live import live
 from isthmus.message import HeaderValue
 from isthmus.pipeline.clock import Clock
-from isthmus.pipeline.ledger import LedgerPlan, ledger_writer, start_ledger
+from isthmus.pipeline.ledger import LedgerPlan, NextDue, ledger_writer, start_ledger
 
 PLACES = JournalPartitions(partitions=3, ledger_partitions=1)
 
@@ -36,6 +36,8 @@ class LedgerBridge:
     ) -> None:
         self.kafka, self.spark = Kafka(servers), spark
         self.checkpoint = folder / "checkpoint"
+        self.told_due: list[int] = []
+        """When delayed messages are due, as batches have told."""
         name = f"l{uuid.uuid4().hex[:8]}"
         self.plan = LedgerPlan(
             bridge_id=name,
@@ -78,8 +80,14 @@ class LedgerBridge:
         query = start_ledger(self.spark, self.kafka, plan, str(self.checkpoint))
         clock, done = Clock(self.kafka, plan.clock_topic, plan.timeout_ms), threading.Event()
 
+        next_due = NextDue()
+
         def tick() -> None:
             while not done.wait(0.1):
+                due_ms = next_due.read(query.recentProgress)
+                if due_ms is not None:
+                    self.told_due.append(due_ms)
+                    clock.wake_at(due_ms)
                 clock.poll()
 
         ticking = threading.Thread(target=tick)

@@ -560,3 +560,14 @@ def test_what_nobody_wants_is_released_for_other_processes_but_not_for_ever() ->
         await eventually(lambda: bench.member.wanted > 0)
 
     run(scenario)
+
+
+def test_a_receiver_that_is_gone_may_still_say_that_it_has_credit() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        receiver = Receiver(bench.queue)
+        await receiver.source.close()
+        receiver.source.request(5)
+        assert bench.joined == 0
+
+    run(scenario)

@@ -253,8 +253,9 @@ class Queue:
         if self._waiting:
             self._dispatch_soon()
         self._update_demand()
-        view = self._receivers[source]
-        if source.wanted and not view.unseen and self._member is not None and self._member.idle:
+        view = self._receivers.get(source)
+        is_seen = view is not None and not view.unseen
+        if source.wanted and is_seen and self._member is not None and self._member.idle:
             self._loop.call_soon(source.on_idle)
 
     def settle(self, record: AcquiredRecord, acknowledgement: Acknowledgement, source: QueueSource) -> None:
