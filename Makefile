@@ -72,7 +72,7 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-bench: setup $(VENV)/.peers ## one benchmark (NAME=router|latency|converters|codec|bridge_message|nats|request_reply|ledger|once|idle|commit|front_door|queue|soak|hostile)
+bench: setup $(VENV)/.peers ## one benchmark (NAME=router|latency|converters|codec|bridge_message|nats|request_reply|ledger|once|cluster|idle|growth|commit|front_door|queue|soak|hostile)
 	$(BIN)/python -m benches.$(NAME)
 
 fuzz: $(VENV)/.installed ## 200,000 malformed inputs for every way in

@@ -29,6 +29,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "once": ("recovery_p50_s", "sent", "journaled"),
     "hostile": ("honest_p99_ms", "undisturbed_p99_ms", "edge_mib"),
     "request_reply": ("p50_ms", "p99_ms", "max_ms", "requests"),
+    "growth": ("routes_ratio", "partitions_ratio", "keys_ratio"),
     "idle": ("idle_cpu_percent", "kafka_percent", "spark_percent", "python_percent"),
 }
 """Of those that need servers: they run in a row, with one Kafka and one JVM for Spark."""
@@ -61,6 +62,12 @@ def in_a_row() -> dict[str, dict[str, Any]]:
 def test_a_benchmark_measures_what_it_says(in_a_row: dict[str, dict[str, Any]], name: str) -> None:
     last = in_a_row[name]
     assert [figure for figure in FIGURES[name] if not isinstance(last[figure], int | float)] == []
+    assert {fault: last[fault] for fault in NONE if fault in last}.items() <= NONE.items()
+
+
+def test_a_cluster_is_measured_beside_one_machine() -> None:
+    [last] = last_lines("benches.cluster").values()
+    assert {"ratio", "cluster_per_s", "local_per_s", "sent", "journaled"} <= last.keys()
     assert {fault: last[fault] for fault in NONE if fault in last}.items() <= NONE.items()
 
 

@@ -122,7 +122,7 @@ def _event(plan: RoutingPlan, message: MessageColumns) -> Column:
     event = F.struct(
         message.stable_id.alias("position"),
         F.get(outcomes, F.col("outcome")).alias("outcome"),
-        _listed(plan, lambda route: route.name).alias("route"),
+        _listed(plan, lambda route: route.name).cast("string").alias("route"),
         F.when(failed, F.col("error.code")).alias("code"),
         F.when(failed, F.left(F.col("error.message"), F.lit(LONGEST_REASON))).alias("reason"),
     )
