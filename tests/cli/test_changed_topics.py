@@ -12,6 +12,7 @@ from isthmus.embedded.kafka import find_running
 from isthmus.kafka.blocking import admin_client
 
 CONFIGURATION = """
+amqp.enabled=false
 routing.dead-letter.topic=dead
 routing.on-error=dead-letter
 routes.r.predicate=msg.address==a

@@ -83,7 +83,7 @@ def test_a_document_becomes_the_message_that_it_came_from(order: Path) -> None:
     )
     assert back.body == AmqpValue("hello")
     assert back.application_properties == {"n": 7}
-    assert back.properties == MessageProperties(to="shop")
+    assert back.properties == MessageProperties(to="orders")
 
 
 def test_every_captured_message_goes_to_json_and_back() -> None:

@@ -11,7 +11,7 @@ from tests.support.names import unique
 
 from isthmus.embedded.ports import free_port
 from isthmus.errors import HardFailure, Outage
-from isthmus.kafka.admin import KafkaAdmin
+from isthmus.kafka.admin import Committed, KafkaAdmin
 from isthmus.kafka.options import Kafka
 from isthmus.kafka.requests import GROUP_RESOURCE
 
@@ -80,7 +80,7 @@ def test_a_group_begins_where_it_is_told_and_can_be_forgotten(kafka_servers: str
         await admin.create_topic(name, 2)
         assert await admin.committed(name) == {}
         await admin.begin(name, name, {0: 7, 1: 9})
-        assert await admin.committed(name) == {(name, 0): 7, (name, 1): 9}
+        assert await admin.committed(name) == {(name, 0): Committed(7, ""), (name, 1): Committed(9, "")}
         await admin.delete_group(name)
         assert await admin.committed(name) == {}
         await admin.delete_group(name)

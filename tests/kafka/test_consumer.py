@@ -19,7 +19,7 @@ from tests.support.kafka.topics import new_topic, produce
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.embedded.ports import free_port
 from isthmus.journal.layout import Record
-from isthmus.kafka.admin import KafkaAdmin
+from isthmus.kafka.admin import Committed, KafkaAdmin
 from isthmus.kafka.blocking import admin_client, create_topics
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.consumer import COMMITTED, EARLIEST, LATEST, Consumer
@@ -320,7 +320,7 @@ def test_a_kafka_that_restarts_is_read_on_wherever_it_is(tmp_path: Path, moves: 
                 await member.commit({0: 10}, 20)
                 await eventually(lambda: not member.trouble and not alone.trouble)
             admin = KafkaAdmin(Kafka(servers))
-            assert await admin.committed("group") == {("topic", 0): 10}
+            assert await admin.committed("group") == {("topic", 0): Committed(10, "")}
             await admin.close()
         finally:
             await asyncio.to_thread(kafka.stop)

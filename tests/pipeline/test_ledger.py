@@ -168,7 +168,7 @@ def test_a_delayed_message_is_written_when_it_is_due(ledger: LedgerBridge) -> No
     ledger.write(Entry(Op.DELAY, delayed))
     with ledger.running(timeout_ms=300_000):
         eventually(lambda: len(ledger.added()) == 1)
+        eventually(lambda: bodies(ledger.live()) == ["later"])
     (added,) = ledger.added()
     assert record_of(added) == layout.encode(Entry(Op.ADD, delayed))
     assert added.timestamp()[1] >= due_ms
-    assert bodies(ledger.live()) == ["later"]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
@@ -57,13 +57,19 @@ class Published:
     """What a start has to heed: what is published already, and which topics are gone."""
 
     topics: list[str] = field(default_factory=list)
-    """For each record that is published, the topic that it is in."""
+    """For each record that is published, the topics that it is in, or might be by another plan."""
     ids: list[str] = field(default_factory=list)
     """The id of each."""
     routes: list[str] = field(default_factory=list)
     """The route that each dead letter failed on; empty for other records. Two may have failed on one."""
     missing_topics: frozenset[str] = frozenset()
     """Topics that messages are to go to by the direct route, and that cannot be written any more."""
+
+    def add(self, identity: str, topic: str, route: str) -> None:
+        """Note a record that is not to be published again."""
+        self.topics.append(topic)
+        self.ids.append(identity)
+        self.routes.append(route)
 
 
 def find_published(
@@ -87,7 +93,7 @@ def find_published(
     found = _search(kafka, plan, destinations(plan) | direct, last.time_ms - margin_ms, after)
     _log.warning(
         "%d records are after the router's checkpoint, of which %d are published (searched for %.1f s)",
-        *(behind, len(found.ids), time.monotonic() - began),
+        *(behind, len(set(found.ids)), time.monotonic() - began),
     )
     return replace(found, missing_topics=missing) if found.ids or missing else None
 
@@ -129,11 +135,24 @@ def _search(
     for record in read_since(kafka, topics, since_ms):
         marks = published_marks(record, origin)
         if marks is not None and _is_after(marks[0], after):
-            found.topics.append(record.topic() or "")
-            found.ids.append(marks[0])
-            found.routes.append(marks[1])
+            identity, route = marks
+            topic = record.topic() or ""
+            for place in ((topic, route), *_other_outcomes(plan, topic, route)):
+                found.add(identity, *place)
         progress.seen(len(found.ids))
     return found
+
+
+def _other_outcomes(plan: RoutingPlan, topic: str, route: str) -> Iterator[tuple[str, str]]:
+    """Where what was published might go by the plan as it is now, which need not be that of the last run.
+
+    A dead letter might be taken by the topic of its route, and the other way round.
+    """
+    for each in plan.routes:
+        if route and each.name == route and each.topic:
+            yield each.topic, ""
+        elif not route and each.topic == topic and plan.dead_letter_topic:
+            yield plan.dead_letter_topic, each.name
 
 
 class _Progress:
