@@ -17,7 +17,7 @@ HOT_MODULES = {
     "codecs/jms": ("headers", "ids", "kinds", "outgoing"),
     "converters": ("annotations", "jms", "jms_fast_path"),
     "edges/amqp/protocol": ("connection", "frames", "link", "session", "transfers"),
-    "edges/amqp/server/receivers": ("budget", "outgoing_link", "queue", "record_source"),
+    "edges/amqp/server/receivers": ("budget", "outgoing_link", "queue", "record_source", "waiting"),
     "journal": ("fast_path", "layout"),
     "kafka": ("records",),
 }

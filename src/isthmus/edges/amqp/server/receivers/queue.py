@@ -42,7 +42,7 @@ from isthmus.edges.amqp.server.receivers.record_source import (
 )
 from isthmus.edges.amqp.server.receivers.selected import has_expired
 from isthmus.edges.amqp.server.receivers.selector import Selector
-from isthmus.edges.amqp.server.receivers.waiting import View, Waiting
+from isthmus.edges.amqp.server.receivers.waiting import View, Waiting, by_priority
 from isthmus.errors import HardFailure, RedeliveryFailure, SoftFailure
 from isthmus.kafka.faults import reason
 from isthmus.kafka.records import AcquiredRecord, PolledRecord
@@ -303,6 +303,7 @@ class Queue:
 
     def on_acquired(self, records: list[AcquiredRecord]) -> None:
         """Take records, in order."""
+        fresh = []
         for record in records:
             if record.delivery_count > 1:
                 key = record.partition, record.offset
@@ -311,7 +312,13 @@ class Queue:
                     said = f"Kafka has handed it out {record.delivery_count} times, the most that it does"
                     self._dead_letter(record, RedeliveryFailure(said))
                     continue
-            self._put(record)
+            fresh.append(record)
+        source = self._only_receiver(len(fresh))
+        if source is not None:
+            source.hand_over(sorted(fresh, key=by_priority))
+        else:
+            for record in fresh:
+                self._put(record)
         self._dispatch()
 
     def on_idle(self) -> None:
@@ -341,6 +348,13 @@ class Queue:
             source.on_failed(reason(error))
 
     # Inside
+
+    def _only_receiver(self, count: int) -> QueueSource | None:
+        """Who gets records without their waiting: one with credit for all, and nobody else to think of."""
+        if self._waiting or len(self._receivers) != 1:
+            return None
+        ((source, view),) = self._receivers.items()
+        return source if view.selector is None and source.wanted >= count else None
 
     def _dispatch_soon(self) -> None:
         """Not at once: whoever asks is in the middle of it."""

@@ -31,8 +31,6 @@ _HIGHEST: Final = 9
 class Waiting:
     """A record that nobody has."""
 
-    __slots__ = ("giver", "order", "record", "since", "taken")
-
     def __init__(self, record: AcquiredRecord, giver: QueueSource | None, since: float) -> None:
         """``giver`` is the receiver that had it, and gave it back; ``since`` is the loop's time."""
         self.since = since
@@ -104,6 +102,11 @@ class View:
     def discard(self) -> None:
         """Drop what others have taken."""
         self.fitting = [each for each in self.fitting if not each.taken]
+
+
+def by_priority(record: AcquiredRecord) -> int:
+    """What records are sorted by."""
+    return -priority_of(record.read)
 
 
 def priority_of(read: ReadRecord) -> int:
