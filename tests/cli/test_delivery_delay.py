@@ -59,11 +59,13 @@ def test_no_message_is_received_before_its_time(qpid: QpidJms, bridge: Running) 
         jms.do("send", "t", "q", "never", "delay=1")
         jms.do("rollback", "t")
         jms.do("send", "s", "q", "at once")
-        assert jms.receive("all", 2, PATIENCE_MS) == ["at once", "later"]
-        assert time.time() >= sent_s + 5
+        assert jms.receive("all", 1, PATIENCE_MS) == ["at once"]
+        due_s = {"later": 5, "in a transaction": 9}
+        while due_s:  # on a busy machine both may be overdue, and then come in any order
+            (text,) = jms.receive("all", 1, PATIENCE_MS)
+            assert time.time() >= sent_s + due_s.pop(text)
         assert jms.receive("sub", 1, PATIENCE_MS) == ["on the topic"]
-        assert jms.receive("all", 1, PATIENCE_MS) == ["in a transaction"]
-        assert time.time() >= sent_s + 9
+        assert time.time() >= sent_s + 5
         assert jms.nothing("all")
         jms.do("send", "s", "q", "over a restart", "delay=20000")
     assert bridge.stop() == 0, bridge.printed()
