@@ -14,7 +14,7 @@ NAME    ?= router
 # What costs a millisecond for each of thousands of tests. `make test` has all of it.
 IN_HASTE := --capture sys -p no:cacheprovider -p no:faulthandler -p no:unraisableexception -p no:threadexception
 
-.PHONY: help setup run demo test all-tests unit lint types bench fuzz docs lock clean
+.PHONY: help setup run demo test all-tests unit lint types bench fuzz walk docs lock clean
 help: ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -72,18 +72,23 @@ lint: $(VENV)/.installed
 types: $(VENV)/.installed
 	$(BIN)/mypy
 
-bench: setup $(VENV)/.peers ## one benchmark (NAME=router|latency|converters|codec|bridge_message|nats|request_reply|ledger|once|cluster|idle|growth|commit|front_door|queue|soak|hostile)
+bench: setup $(VENV)/.peers ## one benchmark (NAME=router|latency|converters|codec|bridge_message|nats|request_reply|ledger|once|cluster|idle|growth|commit|front_door|queue|soak|hostile|page|reload)
 	$(BIN)/python -m benches.$(NAME)
 
 fuzz: $(VENV)/.installed ## 200,000 malformed inputs for every way in
 	$(BIN)/python -m tests.fuzz --count 200000
 
-docs: setup ## check that the documentation says what the code does
+walk: $(VENV)/.installed ## the README's commands in a fresh clone with an empty home, and all wheels: minutes
+	ISTHMUS_WALK=1 $(BIN)/pytest tests/docs/test_fresh_clone.py tests/cli/test_package.py
+
+docs: setup ## write what pages have from the code, build the site into build/site, and test what it says
+	$(BIN)/python docs/generate.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	$(BIN)/pytest tests/docs
 
 lock: $(UV) ## pin every dependency with its hashes
 	$(UV) pip compile --quiet --generate-hashes --no-annotate --no-header --python-version 3.11 \
-	  --universal --extra bridge --extra amqp --extra nats --extra mq --group dev pyproject.toml --output-file requirements.lock
+	  --universal --extra bridge --extra amqp --extra nats --extra mq --extra otel --group dev pyproject.toml --output-file requirements.lock
 	$(UV) pip compile --quiet --generate-hashes --no-annotate --no-header --python-version 3.11 \
 	  --universal --group peers --constraint requirements.lock --output-file requirements-peers.lock
 

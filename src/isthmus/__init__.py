@@ -18,14 +18,14 @@ The message formats are a library too, which needs neither Spark nor Kafka::
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 if os.environ.get("ISTHMUS_PURE_PYTHON", "") not in ("", "0"):
-    from importlib.abc import PathEntryFinder
     from importlib.machinery import SOURCE_SUFFIXES, FileFinder, SourceFileLoader
 
     _from_source = FileFinder.path_hook((SourceFileLoader, SOURCE_SUFFIXES))
 
-    def _of_this_package(folder: str) -> PathEntryFinder:
+    def _of_this_package(folder: str) -> "PathEntryFinder":
         """Finds nothing but source in the folders of this package: not what was compiled from it."""
         if not folder.startswith(__path__[0]):
             raise ImportError
@@ -34,18 +34,23 @@ if os.environ.get("ISTHMUS_PURE_PYTHON", "") not in ("", "0"):
     sys.path_hooks.insert(0, _of_this_package)
     sys.path_importer_cache.pop(__path__[0], None)
 
-from isthmus import converters
-from isthmus.codecs.amqp import (
-    AmqpMessage,
-    AmqpSequence,
-    AmqpValue,
-    Data,
-    MessageHeader,
-    MessageProperties,
-)
-from isthmus.codecs.bridge_message import BridgeMessage
-from isthmus.converters import KafkaRecord, MessageConverter, ReceivedRecord
-from isthmus.errors import IsthmusError, SoftFailure
+from isthmus.deferred import deferred
+
+if TYPE_CHECKING:
+    from importlib.abc import PathEntryFinder
+
+    from isthmus import converters
+    from isthmus.codecs.amqp import (
+        AmqpMessage,
+        AmqpSequence,
+        AmqpValue,
+        Data,
+        MessageHeader,
+        MessageProperties,
+    )
+    from isthmus.codecs.bridge_message import BridgeMessage
+    from isthmus.converters import KafkaRecord, MessageConverter, ReceivedRecord
+    from isthmus.errors import IsthmusError, SoftFailure
 
 __all__ = [
     "AmqpMessage",
@@ -62,3 +67,20 @@ __all__ = [
     "SoftFailure",
     "converters",
 ]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "isthmus.codecs.amqp": (
+            "AmqpMessage",
+            "AmqpSequence",
+            "AmqpValue",
+            "Data",
+            "MessageHeader",
+            "MessageProperties",
+        ),
+        "isthmus.codecs.bridge_message": ("BridgeMessage",),
+        "isthmus.converters": ("", "KafkaRecord", "MessageConverter", "ReceivedRecord"),
+        "isthmus.errors": ("IsthmusError", "SoftFailure"),
+    },
+)

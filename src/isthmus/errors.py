@@ -5,9 +5,11 @@
     IsthmusError
     ├── ConfigError             a configuration that cannot be used; nothing was started
     │   ├── PredicateError      a route's predicate that does not parse; knows the column
+    │   ├── SettingsError       values that a section of the settings does not take; knows each
     │   └── ConfSyntaxError     a file of NATS-MQ's that does not parse; knows line and column
     ├── HardFailure             the bridge cannot go on; it stops with exit code 3 and says what to do
     │   ├── AlreadyRunning      another process runs this bridge; knows which
+    │   ├── NotReady            several things keep it from starting; knows each
     │   └── Outage              a system that it needs is unavailable: at work it waits for that
     ├── SoftFailure             one message cannot be handled; `routing.on-error` decides what follows
     │   ├── KeyFailure          no usable Kafka key in the message
@@ -37,8 +39,9 @@ end the link, the session or the connection (`isthmus.edges.amqp.protocol.condit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 
 class IsthmusError(Exception):
@@ -60,6 +63,30 @@ class PredicateError(ConfigError):
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.text}\n  {' ' * self.column}^"
+
+
+class Refusal(NamedTuple):
+    """A value that a section of the settings does not take."""
+
+    path: tuple[str, ...]
+    """Where it is: sections, then its key in the last. Short of the key where values do not go together."""
+    reason: ValueError | None
+    """Why; None where a value is missing."""
+
+    @property
+    def message(self) -> str:
+        """What is wrong, without the value, which may be a secret."""
+        return "missing" if self.reason is None else str(self.reason)
+
+
+class SettingsError(ConfigError):
+    """Values that a section of the settings does not take: ``refusals``, never empty."""
+
+    def __init__(self, refusals: Sequence[Refusal]) -> None:
+        super().__init__(
+            "; ".join(": ".join(filter(None, (".".join(each.path), each.message))) for each in refusals)
+        )
+        self.refusals = tuple(refusals)
 
 
 class ConfSyntaxError(ConfigError):
@@ -96,6 +123,23 @@ class AlreadyRunning(HardFailure):
         self.setting = setting
 
 
+class NotReady(HardFailure):
+    """Several things keep the bridge from starting: ``failures``, each with what to do about it."""
+
+    def __init__(self, failures: Sequence[IsthmusError]) -> None:
+        super().__init__(
+            "\n".join(
+                [f"{len(failures)} things keep the bridge from starting", *map(_with_remedy, failures)]
+            ),
+            remedy="mend each of them; `isthmus doctor` tries all of it again",
+        )
+        self.failures = tuple(failures)
+
+
+def _with_remedy(failure: IsthmusError) -> str:
+    return f"  {failure}" + (f": {failure.remedy}" if isinstance(failure, HardFailure) else "")
+
+
 class Outage(HardFailure):
     """A system that the bridge needs is unavailable. It may come back: only a start fails for that."""
 
@@ -107,7 +151,8 @@ class SoftFailure(IsthmusError):
 
 
 class KeyFailure(SoftFailure):
-    """The header chosen as Kafka key is missing, empty, or neither text nor a number."""
+    """The header that the route takes its key from is missing, empty, neither text nor a finite number,
+    without a letter or digit, or not what ``conv.key.pattern`` asks for."""
 
     code = "key"
 
@@ -119,7 +164,7 @@ class ConversionFailure(SoftFailure):
 
 
 class OversizeFailure(SoftFailure):
-    """The record is larger than its destination takes: its ``size`` and the ``limit``, where known."""
+    """The record is larger than its destination takes: its ``size``, and the ``limit``, where known."""
 
     code = "oversize"
 
@@ -130,7 +175,7 @@ class OversizeFailure(SoftFailure):
 
 
 class DestinationFailure(SoftFailure):
-    """The message asks for a topic or partition that does not exist."""
+    """The message asks for a topic or partition that does not exist, or whose topic is gone."""
 
     code = "destination"
 
@@ -152,7 +197,7 @@ class RefusedFailure(SoftFailure):
 
 
 class DecodeError(SoftFailure):
-    """Bytes that are not what they claim to be. ``position`` is the offset at which that shows."""
+    """Bytes or a journal record that are not what they claim to be; ``position`` is where that shows."""
 
     code = "malformed"
 

@@ -17,12 +17,15 @@ EXTRAS: Final = {
     "ibmmq": "mq",
     "nats": "nats",
     "nkeys": "nats",
+    "opentelemetry": "otel",
     "pandas": "bridge",
     "prometheus_client": "bridge",
     "pyarrow": "bridge",
     "pyspark": "bridge",
     "re2": "bridge",
     "scramp": "amqp",
+    "starlette": "bridge",
+    "uvicorn": "bridge",
     "wsproto": "amqp",
 }
 """By the name that a library is imported by."""

@@ -231,11 +231,26 @@ STANDARD_HEADERS = {
 }
 """The standard headers: our name for each, and the name that JMS gives it."""
 
+STANDARD_TYPES = {
+    "DeliveryTime": HeaderType.LONG,
+    "Expiration": HeaderType.LONG,
+    "Priority": HeaderType.INT,
+    "Redelivered": HeaderType.BOOLEAN,
+    "Timestamp": HeaderType.LONG,
+}
+"""The standard headers that are not strings."""
+
 _CANONICAL = {
     alias: name
     for name, jms_name in STANDARD_HEADERS.items()
     for alias in (name, jms_name, jms_name.removeprefix("JMS"))
 }
+
+TRACE_CONTEXT = ("traceparent", "tracestate")
+"""The headers that say which trace a message belongs to (W3C Trace Context): the same names everywhere."""
+
+SAMPLED_TRACE = "[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f][13579bdf]"
+"""A ``traceparent`` whose flag *sampled* is set. Python and Java read this pattern alike."""
 
 NON_PERSISTENT = "NON_PERSISTENT"
 """The text of ``DeliveryMode`` for a message that is not durable, as JMS selectors spell it."""

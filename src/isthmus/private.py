@@ -35,6 +35,12 @@ def private_folder(folder: Path) -> None:
         folder.chmod(0o700)
 
 
+def cache_folder() -> Path:
+    """Where this user keeps what can be made or fetched again; it need not exist yet."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "isthmus"
+
+
 def private_opener(path: str, flags: int) -> int:
     """For ``open``: a file that it makes is its owner's alone."""
     return os.open(path, flags, 0o600)

@@ -6,7 +6,6 @@ any of these forms. Exit 0 if there is one, 1 if the input is malformed or has n
 
 from __future__ import annotations
 
-import base64
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -21,22 +20,23 @@ from isthmus.codecs.amqp import AmqpMessage, boundaries
 from isthmus.config.syntax.problem import printable
 from isthmus.converters import KafkaRecord, ReceivedRecord, converter
 from isthmus.converters.canonical import encoded
+from isthmus.converters.captured import line_record
 from isthmus.errors import ConfigError, DecodeError, SoftFailure
 from isthmus.journal.layout import Record
 
 AMQP = "amqp"
-_FORMS = "[bold]amqp[/], [bold]default[/], [bold]json[/], [bold]raw[/], [bold]jms[/] or package.module:Class"
+_FORMS = "`amqp`, `default`, `json`, `raw`, `jms` or package.module:Class"
 
 
 def convert(
-    file: Annotated[str, typer.Argument(help="The captured message; [bold]-[/] for standard input.")],
+    file: Annotated[str, typer.Argument(help="The captured message; `-` for standard input.")],
     source: Annotated[str, typer.Option("--from", help=f"The form that it has: {_FORMS}.")] = AMQP,
     target: Annotated[str, typer.Option("--to", help="The form to show: one of the same.")] = "json",
     address: Annotated[
         str, typer.Option("--address", "-a", help="The receiver's address, for a Kafka record.")
     ] = "topic",
     record: Annotated[
-        bool, typer.Option("--record", help="The input is a line of [bold]isthmus receive --json[/].")
+        bool, typer.Option("--record", help="The input is a line of `isthmus receive --json`.")
     ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A file for the result, byte for byte.")
@@ -44,12 +44,12 @@ def convert(
 ) -> None:
     """Show a captured message in another form, as the bridge would convert it.
 
-    [bold]amqp[/] is an encoded AMQP message; every other form is the value of a Kafka record. A terminal gets
-    the result readably: JSON indented, bytes in hex, a [bold]jms[/] record with its headers. A file or a pipe
-    gets the bytes; of [bold]jms[/] a line of JSON with the headers too.
+    `amqp` is an encoded AMQP message; every other form is the value of a Kafka record. A terminal gets
+    the result readably: JSON indented, bytes in hex, a `jms` record with its headers. A file or a pipe
+    gets the bytes; of `jms` a line of JSON with the headers too.
 
-    For example [bold]isthmus convert --from amqp --to json order.amqp[/], or
-    [bold]isthmus receive -t orders -n 1 --json | isthmus convert --record --from jms --to amqp -[/].
+    For example `isthmus convert --from amqp --to json order.amqp`, or
+    `isthmus receive -t orders -n 1 --json | isthmus convert --record --from jms --to amqp -`.
     """
     data = _read(file)
     try:
@@ -72,43 +72,12 @@ def _read(file: str) -> bytes:
 
 
 def _message(form: str, data: bytes, address: str, *, from_record: bool) -> AmqpMessage:
-    received = _record(data) if from_record else ReceivedRecord("topic", 0, 0, None, data)
+    received = line_record(data) if from_record else ReceivedRecord("topic", 0, 0, None, data)
     if form != AMQP:
         return converter(form).to_amqp_message(address, received)
     if received.value is None:
         raise DecodeError("the record has no value, so no AMQP message")
     return AmqpMessage.decode(received.value)
-
-
-class _Line(msgspec.Struct):
-    """What ``isthmus receive --json`` prints of a record, and we of one that has headers."""
-
-    value: str | dict[str, str] | None
-    place: str = "topic:0:0"
-    key: str | dict[str, str] | None = None
-    headers: list[tuple[str, str | dict[str, str] | None]] = []
-
-
-def _record(data: bytes) -> ReceivedRecord:
-    try:
-        line = msgspec.json.decode(data, type=_Line)
-        topic, partition, offset = line.place.rsplit(":", 2)
-        return ReceivedRecord(
-            topic,
-            int(partition),
-            int(offset),
-            _octets(line.key),
-            _octets(line.value),
-            [(name, _octets(value)) for name, value in line.headers],
-        )
-    except (msgspec.MsgspecError, ValueError, KeyError) as error:
-        raise DecodeError(f"not a line of `isthmus receive --json`: {error}") from None
-
-
-def _octets(shown: str | dict[str, str] | None) -> bytes | None:
-    if isinstance(shown, dict):
-        return base64.b64decode(shown["base64"], validate=True)
-    return None if shown is None else shown.encode()
 
 
 def _write(form: str, record: KafkaRecord, output: Path | None) -> None:

@@ -1,32 +1,29 @@
-"""``isthmus doctor``: what this machine has of what a bridge needs, and what has not been tried.
+"""``isthmus doctor``: what this machine and the systems around it have of what a bridge needs.
 
-Exit 0 if a bridge could run, 1 if something that it needs is missing.
+It tries all of it (see `isthmus.cli.probes`), and says what it could not try. Exit 0 if a bridge could run,
+1 if something that it needs is missing.
 """
 
 from __future__ import annotations
 
-import asyncio
 import platform
 import shutil
-import subprocess
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from isthmus.cli.bridge import ConfigFile, kafka_folder, read_settings
+from isthmus.cli.bridge import ConfigFile, read_settings
+from isthmus.cli.probes import attempt_all, probes_here
 from isthmus.config import Settings
-from isthmus.errors import IsthmusError
-
-if TYPE_CHECKING:
-    from isthmus.kafka.options import Kafka
 
 NOT_TRIED = "no real queue manager has been tried with this version: try yours with --mq-contract"
 
+State = Literal["ok", "note", "missing"]
 _STYLES = {"ok": "green", "note": "yellow", "missing": "bold red"}
 
 
@@ -34,11 +31,13 @@ class Finding(NamedTuple):
     """One thing that was looked at."""
 
     what: str
-    state: Literal["ok", "note", "missing"]
+    state: State
     said: str
+    remedy: str | None = None
 
 
 def doctor(
+    ctx: typer.Context,
     file: ConfigFile = None,
     mq_contract: Annotated[
         bool,
@@ -59,28 +58,35 @@ def doctor(
         Path | None, typer.Option(help="For --mq-contract: a file for the report, as JSON.")
     ] = None,
 ) -> None:
-    """Say which versions, Java, Kafka, NATS, MQ client and AMQP brokers a bridge would run with."""
+    """Say what a bridge would run with, and try all of it: state.dir, ports, files, Java, and every login.
+
+    ok was tried and works, missing was tried and does not, a note says what could not be tried.
+    """
+    if not mq_contract:
+        _refuse_options_of_the_contract(ctx)
     settings = read_settings(file)
     if mq_contract:
         from isthmus.cli.mq_contract import mq_contract as check
 
         check(settings, mq_queue, mq_model_queue, mq_topic, report)
         return
-    findings = [
-        *_versions(),
-        _java(),
-        _kafka(settings),
-        _nats_server(settings),
-        *dict.fromkeys(_mq(settings)),
-        *_brokers(settings),
-        _codec(),
-    ]
+    findings = [*_versions(settings), *_tried(settings), *_mq(settings), _codec()]
     console = Console(highlight=False, soft_wrap=True)
     for each in findings:
         state = (f"{each.state:<8}", _STYLES[each.state])
         console.print(Text.assemble(f"{each.what:<16}", state, each.said))
+        if each.remedy:
+            console.print(Text.assemble(f"{'':<24}", ("what to do: ", "bold"), each.remedy))
     if any(each.state == "missing" for each in findings):
         raise typer.Exit(1)
+
+
+def _refuse_options_of_the_contract(ctx: typer.Context) -> None:
+    for name in ("mq_queue", "mq_model_queue", "mq_topic", "report"):
+        source = ctx.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            raise typer.BadParameter("has a meaning with --mq-contract only", param_hint=option)
 
 
 def _version(package: str) -> str | None:
@@ -90,113 +96,35 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _versions() -> Iterator[Finding]:
+def _versions(settings: Settings) -> Iterator[Finding]:
+    from isthmus.edges.needs import uses_nats
+
     yield Finding("isthmus", "ok", f"{_version('isthmus')} on Python {platform.python_version()}")
-    for package, extra in (("pyspark", "bridge"), ("confluent-kafka", "bridge")):
+    speaks_amqp = bool(settings.amqp_brokers) or settings.listens_to_amqp
+    for package, extra, needed in (
+        ("pyspark", "bridge", True),
+        ("confluent-kafka", "bridge", True),
+        ("nats-py", "nats", uses_nats(settings)),
+        ("scramp", "amqp", speaks_amqp),
+    ):
         found = _version(package)
-        yield Finding(package, "ok" if found else "missing", found or f"pip install isthmus[{extra}]")
+        state: State = "ok" if found else "missing" if needed else "note"
+        yield Finding(package, state, found or f"pip install 'isthmus[{extra}]'")
 
 
-def _java() -> Finding:
-    from isthmus.embedded.java import java_command, java_version
-
-    try:
-        java = java_command()
-        return Finding("java", "ok", f"{java_version(java).splitlines()[0]} ({java})")
-    except (IsthmusError, OSError) as error:
-        return Finding("java", "missing", str(error))
-
-
-def _kafka(settings: Settings) -> Finding:
-    if _version("confluent-kafka") is None:
-        return Finding("kafka", "missing", "there is no client to ask it with")
-    from isthmus.embedded.kafka import find_running
-    from isthmus.kafka import blocking
-    from isthmus.kafka.options import Kafka
-
-    if settings.kafka.embedded:
-        running = find_running(kafka_folder(settings))
-        if running is None:
-            return Finding("kafka", "ok", "embedded: `isthmus run` starts it")
-        kafka = running
-    else:
-        kafka = Kafka(settings.kafka.bootstrap_servers, settings.kafka.client)
-    where = kafka.servers
-    if not blocking.answers(kafka):
-        return Finding("kafka", "missing", f"{where} does not answer")
-    lacks = asyncio.run(_lacks(kafka)) if settings.listens_to_amqp else None
-    if lacks is not None:
-        return Finding("kafka", "note", f"{where} answers; {lacks}")
-    return Finding("kafka", "ok", f"{where} answers")
-
-
-async def _lacks(kafka: Kafka) -> str | None:
-    """What Kafka is too old for."""
-    from isthmus.kafka.client import ResilientClient
-    from isthmus.kafka.share_requests import missing_for_queues
-
-    client = ResilientClient(kafka)
-    try:
-        return missing_for_queues(await client.versions())
-    finally:
-        await client.close()
-
-
-def _nats_server(settings: Settings) -> Finding:
-    from isthmus.embedded.nats import server_program
-
-    client = _version("nats-py")
-    if client is None:
-        state: Literal["note", "missing"] = "missing" if settings.nats.servers else "note"
-        return Finding("nats", state, "pip install isthmus[nats]")
-    try:
-        program = server_program()
-    except IsthmusError as error:
-        return Finding("nats", "missing" if settings.nats.embedded else "note", f"nats-py {client}; {error}")
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False, timeout=30)
-    return Finding("nats", "ok", f"nats-py {client}; {said.stdout.strip()} ({program})")
+def _tried(settings: Settings) -> Iterator[Finding]:
+    for each in attempt_all(probes_here(settings)):
+        state: State = "missing" if each.failure else "ok" if each.tried else "note"
+        yield Finding(each.probe.what, state, each.said, each.remedy)
 
 
 def _mq(settings: Settings) -> Iterator[Finding]:
-    from isthmus.edges.mq.client import queue_manager
     from isthmus.edges.needs import queue_managers
 
-    binding = _version("ibmmq")
-    managers = queue_managers(settings)
-    for each in managers:
-        state: Literal["note", "missing"] = "note"
-        if each.client == "ibm" and (problem := _ibm_problem(each.library or "")):
-            state = "missing"
-            yield Finding("mq", state, problem)
-        yield Finding("mq", "note", f"mq.client={each.client}: {queue_manager(each).description}")
-    if not managers:
+    if not queue_managers(settings):
+        binding = _version("ibmmq")
         yield Finding("mq", "note", f"not used; ibmmq {binding}" if binding else "not used; no ibmmq")
     yield Finding("mq", "note", NOT_TRIED)
-
-
-def _ibm_problem(library: str) -> str | None:
-    from isthmus.edges.mq.ibm import load
-
-    try:
-        load(library)
-    except IsthmusError as error:
-        return str(error)
-    return None
-
-
-def _brokers(settings: Settings) -> Iterator[Finding]:
-    if settings.amqp_brokers or settings.listens_to_amqp:
-        found = _version("scramp")
-        yield Finding("scramp", "ok" if found else "missing", found or "pip install isthmus[amqp]")
-        if not found:
-            return
-    for name, broker in settings.amqp_brokers.items():
-        from isthmus.edges.amqp.client.client import reach
-
-        try:
-            yield Finding("amqp", "ok", f"{name}: {reach(broker, settings.bridge_id)}")
-        except IsthmusError as error:
-            yield Finding("amqp", "missing", f"{name}: {error}")
 
 
 def _codec() -> Finding:

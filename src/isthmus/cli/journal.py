@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
 
 from isthmus.cli.bridge import ConfigFile, connect, read_settings
 from isthmus.cli.journal_writing import annotate, commit, delete, prepare, rollback
+from isthmus.cli.lazy import Group, group
 from isthmus.cli.show import as_json, print_record, record_of
 from isthmus.errors import DecodeError
 from isthmus.journal import layout
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message as KafkaMessage
 
 
-class _ShownByDefault(TyperGroup):
+class _ShownByDefault(Group):
     """Takes ``show`` for granted where no other command is named."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -35,10 +35,8 @@ class _ShownByDefault(TyperGroup):
         return super().parse_args(ctx, args if named else ["show", *args])
 
 
-journal = typer.Typer(
-    name="journal",
-    cls=_ShownByDefault,
-    help="Read a bridge's journal, or write into it what the ledger is to do.",
+journal = group(
+    "journal", "Read a bridge's journal, or write into it what the ledger is to do.", cls=_ShownByDefault
 )
 
 
@@ -60,7 +58,7 @@ def show(
 ) -> None:
     """Read a bridge's journal: every message as it arrived, with its index.
 
-    For example [bold]isthmus journal --where 'msg.address==orders && msg.header.amount>100'[/].
+    For example `isthmus journal --where 'msg.address==orders && msg.header.amount>100'`.
     """
     from isthmus.kafka.blocking import read_topic
 
@@ -87,7 +85,8 @@ def show(
                 about = {"op": entry and entry.op, "address": address}
                 typer.echo(as_json(place=place, **about, key=record.key, headers=record.headers, body=body))
             else:
-                what = "not a journal record" if entry is None else f"{entry.op} {entry.message.address}"
+                unread = "tombstone" if record.value is None else "not a journal record"
+                what = unread if entry is None else f"{entry.op} {entry.message.address}"
                 print_record(console, [(place, "bold green"), (what, "bold")], record, body)
     except KeyboardInterrupt:
         raise typer.Exit(0) from None

@@ -37,11 +37,11 @@ def annotate(
     id: Ids = ...,  # type: ignore[assignment]
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", "-H", help="A header, [bold]name=value[/]. Repeatable."),
+        typer.Option("--header", "-H", help="A header, `name=value`. Repeatable."),
     ] = None,
     property: Annotated[
         list[str] | None,
-        typer.Option("--property", "-p", help="A property with its type, [bold]name:type=value[/]."),
+        typer.Option("--property", "-p", help="A property with its type, `name:type=value`."),
     ] = None,
 ) -> None:
     """Annotate messages with headers, which stay in the journal for as long as the messages do."""
@@ -111,11 +111,19 @@ def _about(id: str, headers: dict[str, Header] | None = None, session: str | Non
 
 
 def _write(settings: Settings, entries: list[Entry]) -> None:
+    from isthmus.journal.wake_ledger import LOOK_S
     from isthmus.journal.writer import JournalWriter
+    from isthmus.kafka.blocking import producer
+    from isthmus.pipeline.clock import wake_ledger
 
     if LEDGER not in settings.queries:
         said = "warning: this bridge runs no ledger, so nothing follows: set pipeline.queries=router,ledger"
         Console(stderr=True, highlight=False, soft_wrap=True).print(said)
-    with JournalWriter(connect(settings), settings.journal) as writer:
+    kafka = connect(settings)
+    with JournalWriter(kafka, settings.journal) as writer:
         for written in [writer.write(entry) for entry in entries]:
             typer.echo(written.result())
+    if LEDGER in settings.queries:
+        waking = producer(kafka, {})
+        wake_ledger(waking, settings.clock_topic)
+        waking.flush(LOOK_S)  # if Kafka does not take it, the ledger looks by itself

@@ -1,4 +1,4 @@
-"""``isthmus send``: one message, or one a line, into the journal."""
+"""``isthmus send``: one message, or one a line, into the journal or over AMQP."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isthmus.cli.amqp import PANEL, Login, Password, TlsCa, Url, User
 from isthmus.cli.bridge import ConfigFile, connect, read_settings
 from isthmus.errors import EncodeError
 from isthmus.message import (
     INTEGER_RANGES,
     STANDARD_HEADERS,
+    STANDARD_TYPES,
     Body,
     BodyKind,
     Header,
@@ -30,31 +32,30 @@ if TYPE_CHECKING:
     from isthmus.journal.layout import AddressTopic
     from isthmus.kafka.options import Kafka
 
-_STANDARD_TYPES = {
-    "DeliveryTime": HeaderType.LONG,
-    "Expiration": HeaderType.LONG,
-    "Priority": HeaderType.INT,
-    "Redelivered": HeaderType.BOOLEAN,
-    "Timestamp": HeaderType.LONG,
-}
-"""The standard headers that are not strings."""
+Headers = Annotated[
+    list[str] | None,
+    typer.Option("--header", "-H", help="A header, `name=value`, e.g. CorrelationId=42. Repeatable."),
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--property",
+        "-p",
+        help="A property with its type, `name:type=value`, e.g. amount:int=3. Repeatable.",
+    ),
+]
 
 
 def send(
     file: ConfigFile = None,
-    address: Annotated[str, typer.Option("--address", "-a", help="Where the message is sent.")] = ...,  # type: ignore[assignment]
-    header: Annotated[
-        list[str] | None,
+    address: Annotated[
+        str,
         typer.Option(
-            "--header", "-H", help="A header, [bold]name=value[/], e.g. CorrelationId=42. Repeatable."
+            "--address", "-a", help="Where the message is sent. With --amqp, topic://news is a JMS topic."
         ),
-    ] = None,
-    property: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--property", "-p", help="A property with its type, [bold]name:type=value[/], e.g. amount:int=3."
-        ),
-    ] = None,
+    ] = ...,  # type: ignore[assignment]
+    header: Headers = None,
+    property: Properties = None,
     body: Annotated[str | None, typer.Option("--body", "-b", help="The body, as text.")] = None,
     body_file: Annotated[
         Path | None, typer.Option("--file", "-f", help="A file whose bytes are the body.", exists=True)
@@ -63,22 +64,53 @@ def send(
     session: Annotated[
         str | None, typer.Option("--session", help="Who sends: the messages of one session keep their order.")
     ] = None,
+    amqp: Annotated[
+        bool, typer.Option("--amqp", rich_help_panel=PANEL, help="Send over AMQP 1.0, as a JMS client does.")
+    ] = False,
+    url: Url = None,
+    user: User = None,
+    password: Password = None,
+    tls_ca: TlsCa = None,
+    as_bytes: Annotated[
+        bool,
+        typer.Option("--bytes", rich_help_panel=PANEL, help="A bytes message, even where the body is text."),
+    ] = False,
 ) -> None:
-    """Send a message through the journal, as an edge would. The body comes from an option or standard input.
+    """Send a message: straight into the journal, or with --amqp over AMQP, as a JMS client does.
 
-    Prints the place of each message in the journal once Kafka has it there.
+    The body comes from an option or standard input. Prints the position of each message in the journal once
+    Kafka has it there; with --amqp, the message id of each once the bridge has accepted it.
+
+    For example:
+
+      isthmus send --amqp -a orders -H CorrelationId=c-7 -p n:int=42 --body hello
+      isthmus send --amqp --url amqps://bridge:5671 --user shop -a orders -f a.bin
+      isthmus send -a orders --lines bridge.properties < orders.txt
     """
-    if body is not None and body_file is not None:
-        raise typer.BadParameter("--body and --file exclude each other")
+    login = Login(url, user, password, tls_ca)
+    if not amqp and (as_bytes or login.is_given):
+        raise typer.BadParameter("--url, --user, --tls-ca and --bytes need --amqp")
+    if amqp and session is not None:
+        raise typer.BadParameter("--session is for messages that are not sent with --amqp")
     headers = dict(header_of(text) for text in header or ()) | dict(
         property_of(text) for text in property or ()
     )
-    if body is not None:
-        content = os.fsencode(body)  # as the shell gave it, were it no text at all
+    bodies = bodies_of(body, body_file, lines=lines)
+    if amqp:
+        _send_amqp(read_settings(file, warn=False), login, address, headers, bodies, as_bytes=as_bytes)
     else:
-        content = body_file.read_bytes() if body_file else sys.stdin.buffer.read()
-    bodies = content.splitlines() if lines else [content]
-    _send(file, address, headers, bodies, session or f"send-{uuid.uuid4()}")
+        _send(file, address, headers, bodies, session or f"send-{uuid.uuid4()}")
+
+
+def bodies_of(text: str | None, file: Path | None, *, lines: bool, option: str = "--body") -> list[bytes]:
+    """What is to be sent: of the option, of the file, or of standard input."""
+    if text is not None and file is not None:
+        raise typer.BadParameter(f"{option} and --file exclude each other")
+    if text is not None:
+        content = os.fsencode(text)  # as the shell gave it, were it no text at all
+    else:
+        content = file.read_bytes() if file else sys.stdin.buffer.read()
+    return content.splitlines() if lines else [content]
 
 
 def _send(
@@ -88,30 +120,59 @@ def _send(
     from isthmus.journal.layout import Entry, Op
     from isthmus.journal.writer import JournalWriter
 
-    settings = read_settings(file)
+    settings = read_settings(file, warn=False)
     kafka = connect(settings)
     topic = _topic(settings, kafka, address)
     with JournalWriter(kafka, settings.journal) as writer:
         places = []
         for content in bodies:
-            message_id = headers.get("MessageId", Header(f"ID:{uuid.uuid4()}"))
-            standard = {
-                "MessageId": message_id,
-                "Timestamp": Header.of(time.time_ns() // 1_000_000, HeaderType.LONG),
-            }
+            all_headers = _standard() | headers
             message = Message(
-                id=message_id.text,
+                id=all_headers["MessageId"].text,
                 address=address,
                 protocol="isthmus",
                 value=content,
                 body=Body(BodyKind.TEXT if _is_text(content) else BodyKind.BYTES),
-                headers=standard | headers,
+                headers=all_headers,
                 session=session,
             )
             conversion = conversion_headers(message, json=settings.uses_json)
             places.append(writer.write(Entry(Op.ADD, message, conversion=conversion, topic=topic)))
         for place in places:
             typer.echo(place.result())
+
+
+def _send_amqp(
+    settings: Settings,
+    login: Login,
+    address: str,
+    headers: dict[str, Header],
+    bodies: list[bytes],
+    *,
+    as_bytes: bool,
+) -> None:
+    from isthmus.codecs.jms import to_amqp
+    from isthmus.codecs.jms.names import DESTINATION_TYPE
+    from isthmus.config.model.brokers import Node
+    from isthmus.edges.amqp.client.exchange import send_all
+
+    node = Node.of(address)
+    own = {"DeliveryMode": Header("PERSISTENT"), DESTINATION_TYPE: Header(node.capability)}
+    ids, messages = [], []
+    for content in bodies:
+        all_headers = _standard() | own | headers
+        kind = BodyKind.TEXT if _is_text(content) and not as_bytes else BodyKind.BYTES
+        ids.append(all_headers["MessageId"].text)
+        messages.append(to_amqp(all_headers, kind, content, address=node.address).encode())
+    send_all(login.broker(settings), node, messages, lambda number: typer.echo(ids[number]))
+
+
+def _standard() -> dict[str, Header]:
+    """The headers that a message has unless it brings them."""
+    return {
+        "MessageId": Header(f"ID:{uuid.uuid4()}"),
+        "Timestamp": Header.of(time.time_ns() // 1_000_000, HeaderType.LONG),
+    }
 
 
 def _topic(settings: Settings, kafka: Kafka, address: str) -> AddressTopic | None:
@@ -145,7 +206,7 @@ def header_of(text: str) -> tuple[str, Header]:
         raise typer.BadParameter(f"{text!r} is not name=value")
     canonical = canonical_header_name(name)
     if canonical in STANDARD_HEADERS:
-        return canonical, _typed(value, _STANDARD_TYPES.get(canonical, HeaderType.STRING))
+        return canonical, _typed(value, STANDARD_TYPES.get(canonical, HeaderType.STRING))
     return property_header_name(name), Header(value)
 
 
@@ -183,6 +244,8 @@ def _typed(text: str, type: HeaderType) -> Header:
                 return Header(str(uuid.UUID(text)), type)
             case HeaderType.BINARY:
                 return Header.of(bytes.fromhex(text), type)
-    except (ValueError, EncodeError) as error:
-        raise typer.BadParameter(f"{text!r} is not a {type}: {error}") from None
-    raise typer.BadParameter(f"{text!r} is not a {type}")
+    except EncodeError as error:
+        raise typer.BadParameter(f"{text!r} is not of the type {type}: {error}") from None
+    except ValueError:
+        pass  # what Python says of it is about Python
+    raise typer.BadParameter(f"{text!r} is not of the type {type}")

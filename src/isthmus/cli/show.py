@@ -6,16 +6,14 @@ import base64
 import codecs
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from isthmus.journal import layout
-from isthmus.journal.layout import KafkaHeaders, Record, decode_types
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
+from isthmus.journal.layout import Record, decode_types
+from isthmus.kafka.received import record_of as record_of
 
 MAX_SHOWN_BYTES = 2000
 """How much of a body a terminal gets; ``--json`` shows all."""
@@ -28,14 +26,27 @@ def print_record(
     body: bytes | None,
 ) -> None:
     """A record, with the type of every header that has one, and the body that its value holds."""
-    parts: list[tuple[str, str]] = [(_printable(text) + "  ", style) for text, style in title]
+    parts: list[tuple[str, str]] = [(printable(text) + "  ", style) for text, style in title]
     console.print(Text.assemble(*parts, ("key ", "dim"), _shown(record.key)))
+    _print_content(console, record, body)
+
+
+def print_message(console: Console, address: str, record: Record) -> None:
+    """A message of AMQP as a record: its id, if it has one, is the key, and its body the value."""
+    title = Text(printable(address), style="bold green")
+    if record.key:
+        title = Text.assemble(title, ("  id ", "dim"), _shown(record.key))
+    console.print(title)
+    _print_content(console, record, record.value)
+
+
+def _print_content(console: Console, record: Record, body: bytes | None) -> None:
     types = decode_types((dict(record.headers).get(layout.TYPES) or b"").decode(errors="replace"))
     for name, value in record.headers:
         if name != layout.TYPES:
             type = types.get(name.removeprefix(layout.HEADER_PREFIX))
             suffix = (f"  {type}", "dim") if type else ""
-            console.print(Text.assemble("  ", (_printable(name), "cyan"), " ", _shown(value), suffix))
+            console.print(Text.assemble("  ", (printable(name), "cyan"), " ", _shown(value), suffix))
     console.print(Text.assemble("  ", _shown(body)))
 
 
@@ -48,10 +59,10 @@ def _shown(data: bytes | None) -> str:
         text, _ = codecs.utf_8_decode(data[:MAX_SHOWN_BYTES], "strict", not cut)
     except UnicodeDecodeError:
         return data[: MAX_SHOWN_BYTES // 4].hex(" ") + cut
-    return _printable(text) + cut
+    return printable(text) + cut
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Text that cannot steer a terminal."""
     return "".join(each if each.isprintable() or each in "\n\t" else "�" for each in text)
 
@@ -68,8 +79,3 @@ def _plain(value: Any) -> Any:
         return value.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(value).decode()}
-
-
-def record_of(message: Message) -> Record:
-    """The record that Kafka's client read; it leaves the headers out when there are none."""
-    return Record(message.key(), message.value(), cast("KafkaHeaders", message.headers() or []))

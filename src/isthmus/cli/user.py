@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from isthmus.cli.lazy import group
 from isthmus.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,9 +21,7 @@ if TYPE_CHECKING:
 UsersFile = Annotated[Path, typer.Argument(help="The users file: what amqp.users.file names.")]
 Name = Annotated[str, typer.Argument(help="The user's name.")]
 
-users = typer.Typer(
-    name="user", no_args_is_help=True, help="Say who may connect to the AMQP server, and what each may do."
-)
+users = group("user", "Say who may connect to the AMQP server, and what each may do.", no_args_is_help=True)
 
 
 @users.command()

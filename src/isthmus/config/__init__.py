@@ -10,6 +10,7 @@ Every step goes on after a mistake and reports it with its line, so that one loo
 are hidden from the moment that they are read.
 """
 
+from isthmus.config.judgement.change import needs_restart
 from isthmus.config.judgement.check import TopicFacts, TopicProbe, check
 from isthmus.config.judgement.dump import dump
 from isthmus.config.judgement.outline import outline
@@ -41,6 +42,7 @@ __all__ = [
     "check",
     "dump",
     "load",
+    "needs_restart",
     "outline",
     "read",
 ]

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import javaproperties
-from pydantic import ValidationError
 
 from isthmus.config.model.connectors import ConnectorSettings
 from isthmus.connectors.nats_conf import Node, Variable, parse
+from isthmus.errors import SettingsError
 
 _BACKOFF = "attempts to connect back off by themselves"
 _NO_STAN = "NATS Streaming is retired, and JetStream needs no such thing"
@@ -47,9 +47,7 @@ _NOTES = {
     "startatsequence": "startattime counts, where both are given",
     "startattime": "0 is no time",
 }
-_CONNECTOR_KEYS = {
-    str(field.validation_alias) for field in ConnectorSettings.model_fields.values() if field.validation_alias
-}
+_CONNECTOR_KEYS = {field.key for field in ConnectorSettings.fields.values() if field.key}
 
 
 class LeftOut(NamedTuple):
@@ -160,8 +158,8 @@ def _connector(node: Node, number: int, names: set[str]) -> _Lines:
     known.pop("startatsequence" if at_a_time else "startattime", None)
     yield ""
     try:
-        ConnectorSettings.model_validate(known)
-    except ValidationError as error:
+        ConnectorSettings.of(known)
+    except SettingsError as error:
         raise _refused(error, given, node) from None
     for key, text in known.items():
         yield _line(f"connectors.{id}.{key}", text)
@@ -180,13 +178,12 @@ def _id(given: Node | None, type: Node | None, number: int, names: set[str]) -> 
     return name
 
 
-def _refused(error: ValidationError, given: Mapping[str, Node], whole: Node) -> Exception:
-    detail = error.errors(include_url=False, include_input=False)[0]
-    key = str(detail["loc"][0]) if detail["loc"] else ""
-    if detail["type"] == "missing":
+def _refused(error: SettingsError, given: Mapping[str, Node], whole: Node) -> Exception:
+    refusal = error.refusals[0]
+    key = ".".join(refusal.path)
+    if refusal.reason is None:
         return whole.error(f"a connector without {key}")
-    message = detail["msg"].removeprefix("Value error, ")
-    return given.get(key, whole).error(f"{key}: {message}" if key else message)
+    return given.get(key, whole).error(f"{key}: {refusal.message}" if key else refusal.message)
 
 
 def _pairs(node: Node, what: str) -> Mapping[str, Node]:

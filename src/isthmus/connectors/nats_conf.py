@@ -24,6 +24,7 @@ from typing import Any
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
 from lark.exceptions import VisitError
 
+from isthmus import grammars
 from isthmus.errors import ConfSyntaxError
 
 # Values and items are alike, and apart all the same: what may follow them, a key or a bare item, tells the
@@ -110,7 +111,7 @@ def _tree(text: str, folder: Path | None) -> Node:
 
 @cache
 def _parser() -> Lark:
-    return Lark(_GRAMMAR, parser="lalr", propagate_positions=True)
+    return grammars.parser("nats-conf", _GRAMMAR, propagate_positions=True)
 
 
 @v_args(meta=True)

@@ -11,9 +11,14 @@ Each has the two functions of `MessageConverter`, so that the module itself is a
 one by its name. ``docs/converters.md`` says what becomes of every type and section.
 """
 
-from isthmus.converters import default, jms, json, raw
-from isthmus.converters.contract import KafkaRecord, MessageConverter, NoBody, ReceivedRecord
-from isthmus.converters.registry import converter
+from typing import TYPE_CHECKING
+
+from isthmus.deferred import deferred
+
+if TYPE_CHECKING:
+    from isthmus.converters import default, jms, json, raw
+    from isthmus.converters.contract import KafkaRecord, MessageConverter, NoBody, ReceivedRecord
+    from isthmus.converters.registry import converter
 
 __all__ = [
     "KafkaRecord",
@@ -26,3 +31,15 @@ __all__ = [
     "json",
     "raw",
 ]
+
+__getattr__ = deferred(
+    __name__,
+    {
+        "isthmus.converters.contract": ("KafkaRecord", "MessageConverter", "NoBody", "ReceivedRecord"),
+        "isthmus.converters.default": ("",),
+        "isthmus.converters.jms": ("",),
+        "isthmus.converters.json": ("",),
+        "isthmus.converters.raw": ("",),
+        "isthmus.converters.registry": ("converter",),
+    },
+)

@@ -12,6 +12,9 @@ annotation                  from a sender       to a receiver
 A sender may also write ``partition`` and ``key`` without the prefix, which outranks that. A receiver is told
 the truth: what a converted document says of these four, or of ``partition``, ``offset`` and ``key`` without
 the prefix, is replaced.
+
+The trace that a record belongs to is told as W3C's draft for AMQP has it: in the application properties, or,
+where the message has brought another one from its sender, in the annotations, which readers look at first.
 """
 
 from __future__ import annotations
@@ -35,6 +38,8 @@ from isthmus.codecs.amqp import (
 )
 from isthmus.converters.contract import ReceivedRecord
 from isthmus.errors import ConversionFailure
+from isthmus.journal.layout import KafkaHeaders
+from isthmus.message import TRACE_CONTEXT
 
 PARTITION: Final = Symbol("x-opt-bridge.partition")
 OFFSET: Final = Symbol("x-opt-bridge.offset")
@@ -116,4 +121,16 @@ def received(message: AmqpMessage, address: str, record: ReceivedRecord) -> Amqp
     properties = message.properties or MessageProperties()
     if properties.to is None:
         properties = replace(properties, to=address)
-    return message.replace(properties=properties, message_annotations=annotations)
+    own = message.application_properties
+    for field, value in trace_of(record.headers).items():
+        if own is None or field not in own:
+            own = {**(own or {}), field: value}
+        elif own[field] != value:
+            annotations[Symbol(field)] = value
+    return message.replace(properties=properties, message_annotations=annotations, application_properties=own)
+
+
+def trace_of(headers: KafkaHeaders) -> dict[str, str]:
+    """The trace context among Kafka headers, as text; what is none is left out."""
+    found = {name: value for name, value in headers if name in TRACE_CONTEXT and value}
+    return {name: value.decode() for name, value in found.items() if value.isascii()}

@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 
 from isthmus.converters.contract import NoBody
 from isthmus.converters.jms import CONVERTIBLE, DESTINATION
-from isthmus.converters.journaled import BASE64_FOLLOWS, BODY_FORMS, WITHOUT_BODY
+from isthmus.converters.journaled import BASE64_FOLLOWS, WITHOUT_BODY
+from isthmus.converters.registry import BODY_FORMS
 from isthmus.journal import layout
 from isthmus.journal.columns import MessageColumns
 from isthmus.message import BodyKind
@@ -47,7 +48,7 @@ def convert(name: str, message: MessageColumns, no_body: NoBody = NoBody.NULL) -
 
 def _jms(message: MessageColumns) -> Converted:
     kind = message.body_kind
-    refused = F.concat(F.lit("a "), kind, F.lit(" message has no jms form"))
+    refused = F.concat(F.lit("a message of the kind "), kind, F.lit(" has no jms form"))
     return Converted(
         value=message.body_bytes,
         error=F.when(~kind.isin([kind.value for kind in CONVERTIBLE]), refused),

@@ -11,10 +11,11 @@ convert the same message again after a crash, and expects the same result.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from isthmus.codecs.amqp import AmqpMessage
-from isthmus.journal.layout import KafkaHeaders
+if TYPE_CHECKING:
+    from isthmus.codecs.amqp import AmqpMessage
+    from isthmus.journal.layout import KafkaHeaders
 
 
 class KafkaRecord(NamedTuple):

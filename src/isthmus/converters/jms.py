@@ -4,14 +4,15 @@ From AMQP, text and bytes go on unchanged; a message without a body becomes a re
 stream and object messages have no form here, and an object is never deserialised.
 
 From Kafka, the ``jms.*`` headers become headers and properties again, with their types. ``jms.Destination``
-outranks the receiver's address: so a Kafka client answers a request. Any other header has no type that we
-know, and is a property of bytes. A value is a bytes message if ``jms.x-opt-jms-msg-type`` says so, or it is
-not UTF-8, and a text message otherwise; no value is a message without a body. Where the record lies is there
-twice: in the bridge's annotations, and for JMS, which shows no annotations, in the properties
-``kafka_topic``, ``kafka_partition``, ``kafka_offset`` and ``kafka_key``.
+outranks the receiver's address: so a Kafka client answers a request. ``traceparent`` and ``tracestate``,
+which have no prefix either way, are text. Any other header has no type that we know, and is a property of
+bytes. A value is a bytes message if ``jms.x-opt-jms-msg-type`` says so, or it is not UTF-8, and a text
+message otherwise; no value is a message without a body, or a text message of null if that header is ``text``.
+Where the record lies is there twice: in the bridge's annotations, and for JMS, which shows no annotations, in
+the properties ``kafka_topic``, ``kafka_partition``, ``kafka_offset`` and ``kafka_key``.
 
 A JMS destination takes every message. What has no form here is there as its encoded AMQP message, and
-`ENCODED` says so; `DESTINATION` is this form. To receivers the two are one.
+`ENCODED` says so. To receivers the two are one. Routes call that form `DESTINATION`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from isthmus.codecs.amqp import AmqpMessage
 from isthmus.codecs.jms import to_message
 from isthmus.codecs.jms.names import MESSAGE_TYPE
 from isthmus.codecs.jms.outgoing import Standard, assemble, is_standard, put_standard, value_of
+from isthmus.converters import registry
 from isthmus.converters.annotations import KEY, OFFSET, PARTITION, TOPIC, chosen, place_of, received
 from isthmus.converters.canonical import canonical, encoded
 from isthmus.converters.contract import KafkaRecord, ReceivedRecord
@@ -31,20 +33,20 @@ from isthmus.journal.layout import KafkaHeader
 from isthmus.message import Body, BodyKind, HeaderType, canonical_header_name
 
 _ENCODED_MESSAGE: Final = "amqp"
+DESTINATION: Final = registry.DESTINATION
 CONVERTIBLE = (BodyKind.TEXT, BodyKind.BYTES, BodyKind.EMPTY)
-DESTINATION: Final = "destination"
-"""What routes call the form of a JMS destination. It is no converter that a configuration can name."""
 ENCODED: Final[KafkaHeader] = (layout.HEADER_PREFIX + MESSAGE_TYPE, _ENCODED_MESSAGE.encode())
 """Says that a record's value is an encoded AMQP message."""
 
 _NOWHERE: Final = "?"
 _BYTES_MESSAGE: Final = str(BodyKind.BYTES)
+_TEXT_MESSAGE: Final = str(BodyKind.TEXT)
 
 
 def kafka_value(body: Body, value: bytes | None) -> bytes | None:
     """The Kafka value of a message. Raises `ConversionFailure` for a body that is neither text nor bytes."""
     if body.kind not in CONVERTIBLE:
-        raise ConversionFailure(f"a {body.kind} message has no jms form")
+        raise ConversionFailure(f"a message of the kind {body.kind} has no jms form")
     return body.slice(value)
 
 
@@ -106,7 +108,7 @@ def _message(
     value = record.value
     if standard.get(MESSAGE_TYPE) == _ENCODED_MESSAGE:
         return received(AmqpMessage.decode(value or b""), address, record)
-    kind = _kind(value, is_bytes=standard.get(MESSAGE_TYPE) == _BYTES_MESSAGE)
+    kind = _kind(value, standard.get(MESSAGE_TYPE))
     return assemble(standard, properties, annotations, kind, value, address=address)
 
 
@@ -139,7 +141,7 @@ def _learn(kafka_name: str) -> tuple[int, str, str]:
     own = kafka_name.removeprefix(layout.HEADER_PREFIX)
     if layout.is_reserved(kafka_name):
         learnt = _OUR_OWN, own, own
-    elif not kafka_name.startswith(layout.HEADER_PREFIX):
+    elif not layout.is_own(kafka_name):
         learnt = _FOREIGN, own, own
     elif is_standard(own):
         learnt = _STANDARD, canonical_header_name(own), own
@@ -150,10 +152,10 @@ def _learn(kafka_name: str) -> tuple[int, str, str]:
     return learnt
 
 
-def _kind(value: bytes | None, *, is_bytes: bool) -> BodyKind:
+def _kind(value: bytes | None, said: str | bytes | None) -> BodyKind:
     if value is None:
-        return BodyKind.EMPTY
-    if is_bytes:
+        return BodyKind.TEXT if said == _TEXT_MESSAGE else BodyKind.EMPTY
+    if said == _BYTES_MESSAGE:
         return BodyKind.BYTES
     try:
         value.decode()

@@ -144,7 +144,7 @@ def _step(name: str, type: HeaderType) -> _Step:
     own = _own(name)
     if layout.is_reserved(name):
         return _Step(_SKIPPED)
-    if not name.startswith(HEADER_PREFIX):
+    if not layout.is_own(name):
         return _Step(_RARE)
     if is_standard(own):
         return _standard(canonical_header_name(own), type)

@@ -11,6 +11,7 @@ from isthmus.codecs.jms import to_amqp
 from isthmus.converters import jms
 from isthmus.converters.contract import NoBody
 from isthmus.converters.json_writing import quote, quote_bytes
+from isthmus.converters.registry import BODY_FORMS
 from isthmus.errors import ConversionFailure
 from isthmus.journal.layout import JSON_DOCUMENT, JSON_VALUE, Entry
 from isthmus.message import BodyKind, Message
@@ -31,8 +32,6 @@ def as_amqp(message: Message) -> AmqpMessage:
 
 
 WITHOUT_BODY = "the message has no body"
-BODY_FORMS = ("jms", "default")
-"""The converters whose value is the body."""
 
 
 def kafka_value(convert: str, entry: Entry, no_body: NoBody = NoBody.NULL) -> bytes | None:

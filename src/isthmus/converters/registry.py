@@ -11,16 +11,23 @@ import re
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from isthmus.converters import default, jms, json, raw
-from isthmus.converters.contract import MessageConverter
 from isthmus.errors import ConfigError
 
-_STATELESS: Final[dict[str, MessageConverter]] = {"default": default, "raw": raw, "jms": jms}
+if TYPE_CHECKING:
+    from isthmus.converters.contract import MessageConverter
+
+_STATELESS: Final = ("default", "raw", "jms")
 
 BUILT_IN: Final = ("default", "json", "raw", "jms")
 """The names of the converters that are there already."""
+
+BODY_FORMS: Final = ("jms", "default")
+"""The converters whose value is the body."""
+
+DESTINATION: Final = "destination"
+"""What routes call the form of a JMS destination. It is no converter that a configuration can name."""
 
 _NAME_OF_OLD: Final = re.compile(
     r"(?:(?:io\.strimzi|io\.rhiot|io\.ppatierno|enmasse)\.kafka\.bridge\.(?:amqp\.)?(?:converter\.)?)?"
@@ -50,13 +57,13 @@ def look_in(folder: Path) -> None:
 def converter(name: str, **arguments: Any) -> MessageConverter:
     """The converter of a name: a built-in one, or a new object of the class ``package.module:Class``.
 
-    The arguments are the class's own; of the built-in ones only ``json`` takes any: ``compat``. Raises
-    `ConfigError` for a name that leads to no converter.
+    Whatever such a class raises is a `SoftFailure`. The arguments are the class's own; of the built-in ones
+    only ``json`` takes any: ``compat``. Raises `ConfigError` for a name that leads to no converter.
     """
     name = canonical_name(name)
     if name in _STATELESS and not arguments:
-        return _STATELESS[name]
-    make = json.JsonConverter if name == "json" else _find(name)
+        return cast("MessageConverter", import_module(f"isthmus.converters.{name}"))
+    make = _find("isthmus.converters.json:JsonConverter" if name == "json" else name)
     try:
         made = make(**arguments)
     except Exception as error:
@@ -68,8 +75,11 @@ def converter(name: str, **arguments: Any) -> MessageConverter:
     ]
     if missing:
         raise ConfigError(f"{name} is not a converter: it has no {' and no '.join(missing)}")
-    result: MessageConverter = made
-    return result
+    if name == "json":
+        return cast("MessageConverter", made)
+    from isthmus.converters.own import OwnConverter
+
+    return OwnConverter(made)
 
 
 def _find(name: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 
 import re2
 
-from isthmus.config.judgement.check import TopicFacts
+from isthmus.config.judgement.routing_plan import address_topic as address_topic
 from isthmus.config.model import values
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import AddressTopic, KafkaHeader, topic_header
@@ -38,7 +38,6 @@ from isthmus.routing.predicate import (
 )
 from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 from isthmus.routing.route import TEMPORARY_PREFIX, Route, topic_of_address
-from isthmus.routing.size import LARGEST_BYTES
 
 QUEUE: Final = "queue"
 """The capability of a target that is a JMS queue."""
@@ -107,7 +106,7 @@ class KafkaAddresses:
     ) -> None:
         """Without ``refuse`` any address is taken: what becomes of a message is left to the router."""
         self._admin = admin
-        self._routes = [route for route in routes if not route.is_direct]
+        self._routes = _tables(routes)
         self._direct = direct
         self._keep = keep
         self._refuse = refuse
@@ -119,6 +118,11 @@ class KafkaAddresses:
         self._clock = clock
         self._known: dict[str, KnownAddress] = {}
         self._asking: dict[str, asyncio.Future[str | None]] = {}
+
+    def change(self, *routes: Sequence[Route]) -> None:
+        """Have other routes. Of several lists, an address must be one that each of them may take."""
+        self._routes = _tables(*routes)
+        self._known.clear()
 
     def known(self, address: str) -> KnownAddress | None:
         """One that was found a short time ago, or that of a temporary queue, here or elsewhere."""
@@ -164,9 +168,9 @@ class KafkaAddresses:
 
     async def _look_up(self, address: str, queue: bool) -> tuple[AddressTopic | None, str | None]:
         """The topic of an address, if it has one; and why the address is not taken."""
-        possible = [_possible(route.predicate, address) for route in self._routes]
-        routed = not self._refuse or True in possible or None in possible
-        if not self._keep and (True in possible or not self._direct):
+        possible = [[_possible(each, address) for each in table] for table in self._routes]
+        routed = not self._refuse or all(True in each or None in each for each in possible)
+        if not self._keep and (all(True in each for each in possible) or not self._direct):
             return None, None if routed else "no route takes it"
         found = await self._find_topic(address, queue=queue, create=self._keep or not routed)
         if isinstance(found, str):
@@ -192,10 +196,8 @@ class KafkaAddresses:
         return address_topic(topic, facts, keep=self._keep)
 
 
-def address_topic(name: str, facts: TopicFacts, *, keep: bool) -> AddressTopic:
-    """What the journal is told of a topic; with ``keep`` it is a JMS destination."""
-    limit = min(facts.max_message_bytes or LARGEST_BYTES, LARGEST_BYTES)
-    return AddressTopic(name, facts.partitions, limit, keep)
+def _tables(*routes: Sequence[Route]) -> list[list[Predicate]]:
+    return [[route.predicate for route in each if not route.is_direct] for each in routes]
 
 
 def _possible(predicate: Predicate, address: str) -> bool | None:

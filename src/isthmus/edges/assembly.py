@@ -32,11 +32,13 @@ from isthmus.edges.nats.translate import from_nats
 from isthmus.edges.needs import amqp_intakes, outboxes, uses_nats
 from isthmus.edges.outbox import Outbox
 from isthmus.edges.running import Part, run_together
+from isthmus.edges.traced import TracedDelivery
 from isthmus.errors import Unreachable
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.options import Kafka
 from isthmus.routing.route import Route
-from isthmus.telemetry.parts import Flow, PartReport
+from isthmus.telemetry.parts import Clients, Flow, PartReport, QueueReport
+from isthmus.telemetry.traces import Traces
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.client import AmqpClient, AmqpDelivery, AmqpIntake
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from isthmus.edges.nats.client import NatsClient
     from isthmus.edges.nats.delivery import NatsDelivery
     from isthmus.edges.nats.intake import StreamIntake, SubjectIntake
+
+_SYSTEMS = {"mq": "queue manager", "amqp": "broker"}
 
 CHECK_S = 0.25
 """How often it is asked whether NATS has refused the bridge for good."""
@@ -67,6 +71,11 @@ class _IntakePart:
     client: NatsClient | MqClient | AmqpClient
     refusals: Callable[[], Mapping[str, str]] = dict
     """The addresses that the system does not let us have, and why."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has taken messages, or could have."""
+        return isinstance(self.part, MqIntake) or self.part.ready.is_set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +115,19 @@ class _NatsConnection:
 class Assembly:
     """All edges of a bridge. To be made and run on an event loop."""
 
-    def __init__(self, settings: Settings, kafka: Kafka, journal: EdgeJournal) -> None:
+    def __init__(
+        self, settings: Settings, kafka: Kafka, journal: EdgeJournal, traces: Traces | None = None
+    ) -> None:
         self._settings = settings
         self._kafka = kafka
         self._plan = settings.plan
         self._journal = journal
+        self._traces = traces
         self._dead_letters = EdgeDeadLetters(settings, kafka)
         kept = settings.mq.reply_queue
         self._replies = replies_of(settings.connectors.values(), kept)
         self._admin: KafkaAdmin | None = None
+        self._addresses: KafkaAddresses | None = None
         self._intake_journal = self._addressed(journal) if settings.message_convert else journal
         self._nats = self._nats_client() if uses_nats(settings) else None
         self.amqp_service = self._amqp_service() if settings.listens_to_amqp else None
@@ -147,6 +160,16 @@ class Assembly:
             await self._dead_letters.close()
             await self._journal.close()
 
+    async def change(self, settings: Settings, *, narrowly: bool = False) -> None:
+        """Go by other routes, users and certificates, as `AmqpService.change` does. Raises `ConfigError`."""
+        if self.amqp_service is not None:
+            await self.amqp_service.change(settings, narrowly=narrowly)
+        if not narrowly:
+            self._settings = settings
+            self._dead_letters.change(settings)
+            if self._addresses is not None:
+                self._addresses.change(settings.all_routes)
+
     async def _tell_when_ready(self, ready: Callable[[], None]) -> None:
         if self.amqp_service is not None:
             await self.amqp_service.ready.wait()
@@ -163,7 +186,7 @@ class Assembly:
     def _addressed(self, journal: Journal) -> Journal:
         """The journal for messages of other systems, which may go to the topic that their address names."""
         self._admin = KafkaAdmin(self._kafka)
-        addresses = KafkaAddresses(
+        self._addresses = KafkaAddresses(
             self._admin,
             self._settings.all_routes,
             direct=True,
@@ -171,7 +194,7 @@ class Assembly:
             auto_create=False,
             reserved=self._settings.reserved_topics,
         )
-        return AddressedJournal(journal, addresses)
+        return AddressedJournal(journal, self._addresses)
 
     def _nats_client(self) -> NatsClient:
         from isthmus.edges.nats.client import NatsClient
@@ -184,7 +207,9 @@ class Assembly:
 
         if self._settings.amqp.workers > 1:
             return AmqpWorkers(self._settings, self._kafka)
-        return AmqpService(self._settings, self._kafka, self._journal, self._dead_letters)
+        return AmqpService(
+            self._settings, self._kafka, self._journal, self._dead_letters, traces=self._traces
+        )
 
     def _intakes(self) -> Iterator[_IntakePart]:
         settings = self._settings
@@ -261,10 +286,10 @@ class Assembly:
         topic = self._settings.outbox(name)
         if name == "nats":
             delivery, client = self._nats_delivery()
-            return _OutboxPart(topic, "nats", *self._outbox(topic, delivery), client)
+            return _OutboxPart(topic, "nats", *self._outbox(topic, "nats", delivery), client)
         if name.startswith(AMQP):
             to_broker = self._amqp_delivery(name.removeprefix(AMQP), topic)
-            return _OutboxPart(topic, "amqp", *self._outbox(topic, to_broker), to_broker.client)
+            return _OutboxPart(topic, "amqp", *self._outbox(topic, "amqp", to_broker), to_broker.client)
         manager = self._plan.managers[name]
         mq = MqDelivery(
             queue_manager(manager),
@@ -273,7 +298,7 @@ class Assembly:
             replies=self._replies,
             max_backoff_s=manager.max_backoff_s,
         )
-        return _OutboxPart(topic, "mq", *self._outbox(topic, mq), mq.client, mq)
+        return _OutboxPart(topic, "mq", *self._outbox(topic, "mq", mq), mq.client, mq)
 
     def _nats_delivery(self) -> tuple[NatsDelivery, NatsClient]:
         from isthmus.edges.nats.delivery import NatsDelivery
@@ -299,9 +324,11 @@ class Assembly:
             container_id=f"isthmus.{settings.bridge_id}.{broker}.delivery",
         )
         self._amqp_clients[topic] = client
-        return AmqpDelivery(client, partial(route_converter, settings, topic))
+        return AmqpDelivery(client, lambda address: route_converter(self._settings, topic, address))
 
-    def _outbox(self, topic: str, delivery: Delivery) -> tuple[Outbox, MeteredDelivery]:
+    def _outbox(self, topic: str, system: str, delivery: Delivery) -> tuple[Outbox, MeteredDelivery]:
+        if self._traces is not None:
+            delivery = TracedDelivery(delivery, system, self._traces)
         metered = MeteredDelivery(delivery)
         dead_letters = partial(self._dead_letters.outbound, topic)
         return Outbox(self._kafka, topic, metered, dead_letters=dead_letters), metered
@@ -309,20 +336,27 @@ class Assembly:
     # Telling: called from other threads, which only look
 
     def problems(self) -> dict[str, str]:
-        """What is wrong, by part."""
-        found = {}
+        """Why messages do not flow, by part; empty while all of them do."""
+        found: dict[str, str] = {}
         if self._nats is not None and not self._nats.connected:
             found["nats"] = "not connected"
-        others: list[tuple[str, _IntakePart | _OutboxPart]] = [
-            (f"intake {each.name}", each) for each in self._intake_parts if each.system != "nats"
-        ]
-        others += [(each.topic, each) for each in self._outbox_parts if each.system != "nats"]
-        for name, part in others:
-            if part.client.unavailable:
-                system = "queue manager" if part.system == "mq" else "broker"
-                found[name] = f"the {system} is unavailable"
+        if self._journal.problem is not None:
+            found["journal"] = self._journal.problem
+        if self.amqp_service is not None and self.amqp_service.problem is not None:
+            found["amqp"] = self.amqp_service.problem
         for intake in self._intake_parts:
+            if not intake.client.connected:
+                if intake.client is not self._nats:  # which is told of already
+                    found[f"intake {intake.name}"] = f"the {_SYSTEMS[intake.system]} is unavailable"
+            elif not intake.is_ready:
+                found[f"intake {intake.name}"] = "does not take messages yet"
             found |= {f"intake {intake.name} {each}": why for each, why in intake.refusals().items()}
+        for outbox in self._outbox_parts:
+            if not outbox.is_up:
+                if outbox.client is not self._nats:
+                    found[outbox.topic] = f"the {_SYSTEMS[outbox.system]} is unavailable"
+            elif outbox.part.problem is not None:
+                found[outbox.topic] = outbox.part.problem
         return found
 
     def reports(self) -> list[PartReport]:
@@ -334,6 +368,14 @@ class Assembly:
             found.append(self.amqp_service.report())
         joined = {report.name for report in found if report.kind == "connector"} | {REPLIES}
         return found + [self._route_report(route) for name, route in routes.items() if name not in joined]
+
+    async def clients(self, most: int) -> Clients:
+        """Who is connected to the AMQP server. To be awaited on the loop of the edges."""
+        return Clients() if self.amqp_service is None else await self.amqp_service.clients(most)
+
+    async def queues(self) -> list[QueueReport]:
+        """What AMQP clients receive from. To be awaited on the loop of the edges."""
+        return [] if self.amqp_service is None else await self.amqp_service.queues()
 
     def _report(self, intake: _IntakePart, route: Route | None) -> PartReport:
         delivered, outbox = Delivered(), None
@@ -349,6 +391,7 @@ class Assembly:
             delivered=Flow(delivered.messages, delivered.bytes),
             dead_letters=intake.part.traffic.dead_letters + delivered.dead_letters,
             request_times_s=tuple(times),
+            lag=None if outbox is None else outbox.part.lag,
         )
         return _with_counts(report, intake.client.counts)
 
@@ -362,6 +405,7 @@ class Assembly:
             delivered=Flow(delivered.messages, delivered.bytes),
             dead_letters=delivered.dead_letters,
             request_times_s=tuple(delivered.times_s),
+            lag=None if outbox is None else outbox.part.lag,
         )
         return report if outbox is None else _with_counts(report, outbox.client.counts)
 

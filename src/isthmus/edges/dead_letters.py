@@ -8,7 +8,6 @@ it on all in-sync replicas.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 import zlib
 from collections.abc import Mapping
@@ -20,8 +19,8 @@ from aiokafka.errors import KafkaError
 from isthmus.config import Settings
 from isthmus.converters import ReceivedRecord
 from isthmus.edges.contract import OutboundMessage
-from isthmus.edges.log_limit import LogLimit
 from isthmus.errors import EncodeError, HardFailure, IsthmusError, SoftFailure
+from isthmus.events.edges import MessageDeadLettered, MessageSkipped
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
 from isthmus.kafka.faults import reason
@@ -29,9 +28,6 @@ from isthmus.kafka.options import Kafka
 from isthmus.kafka.producer import ResilientProducer
 from isthmus.message import Message
 from isthmus.routing.route import OnError, Route
-
-log = logging.getLogger(__name__)
-log.addFilter(LogLimit())
 
 WRITE_TIMEOUT_S: Final = 30.0
 """After which a Kafka that does not take a dead letter is a failure of whoever has it."""
@@ -43,13 +39,17 @@ class EdgeDeadLetters:
     def __init__(self, settings: Settings, kafka: Kafka) -> None:
         self._bridge_id = settings.bridge_id
         self._topic = settings.routing.dead_letter_topic
-        self._policy = settings.routing.on_error
-        self._routes: Mapping[tuple[str, str | None], Route] = {
-            (route.topic, route.destination): route for route in settings.routes
-        }
+        self._policy: OnError
+        self._routes: Mapping[tuple[str, str | None], Route]
+        self.change(settings)
         self._kafka = kafka
         self._producer: ResilientProducer | None = None
         self._opening = asyncio.Lock()
+
+    def change(self, settings: Settings) -> None:
+        """Go by other routes and their error policies. The topic stays."""
+        self._policy = settings.routing.on_error
+        self._routes = {(route.topic, route.destination): route for route in settings.routes}
 
     async def close(self) -> None:
         """Let go of Kafka."""
@@ -84,7 +84,7 @@ class EdgeDeadLetters:
         self, record: Record, failure: SoftFailure, policy: OnError, where: str, route: str = ""
     ) -> None:
         if policy is OnError.SKIP:
-            log.warning("%s: a message was skipped: %s", where, failure)
+            MessageSkipped(where, failure.code, str(failure)).emit()
             return
         if policy is OnError.STOP or self._topic is None:
             raise HardFailure(
@@ -99,6 +99,7 @@ class EdgeDeadLetters:
             (layout.ERROR_ROUTE, route.encode()),
         ]
         await self._write(self._topic, record._replace(headers=marked))
+        MessageDeadLettered(where, failure.code, str(failure)).emit()
 
     async def _write(self, topic: str, record: Record) -> None:
         try:

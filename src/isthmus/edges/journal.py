@@ -14,10 +14,11 @@ from isthmus.config.model.settings import JournalSettings
 from isthmus.converters.conversion_headers import conversion_headers
 from isthmus.edges.addresses import AddressBook, KnownAddress
 from isthmus.edges.contract import Journal
-from isthmus.errors import HardFailure, Outage, SoftFailure
+from isthmus.errors import HardFailure, IsthmusError, Outage, SoftFailure
 from isthmus.journal import OnDone, layout
 from isthmus.journal.batches import BatchWriter
 from isthmus.journal.layout import Entry, Op, Record
+from isthmus.journal.wake_ledger import LedgerWaker, cannot_wait
 from isthmus.kafka.options import Kafka
 from isthmus.kafka.producer import record_bytes
 from isthmus.message import Header
@@ -26,16 +27,29 @@ from isthmus.message import Header
 class EdgeJournal:
     """Puts entries into Kafka. To be made, used and closed on one event loop."""
 
-    def __init__(self, writer: BatchWriter, *, as_json: bool = False) -> None:
-        """``as_json`` is whether any route converts to ``json``, for which the journal must hold more."""
+    def __init__(
+        self, writer: BatchWriter, *, as_json: bool = False, waker: LedgerWaker | None = None
+    ) -> None:
+        """``as_json`` is whether any route converts to ``json``, for which the journal must hold more.
+
+        ``waker`` is told of what the ledger is to see at once.
+        """
         self._writer = writer
+        self._waker = waker
         self._as_json = as_json
         self._loop = asyncio.get_running_loop()
 
     @classmethod
-    async def open(cls, kafka: Kafka, journal: JournalSettings, *, as_json: bool = False) -> EdgeJournal:
-        """Connect. Raises `HardFailure` when the journal is not there, or may not be written."""
-        return cls(await BatchWriter.open(kafka, journal), as_json=as_json)
+    async def open(
+        cls, kafka: Kafka, journal: JournalSettings, *, as_json: bool = False, clock_topic: str | None = None
+    ) -> EdgeJournal:
+        """Connect. Raises `HardFailure` when the journal is not there, or may not be written.
+
+        ``clock_topic`` is that of the ledger, if there is one.
+        """
+        writer = await BatchWriter.open(kafka, journal)
+        waker = None if clock_topic is None else LedgerWaker(writer.producer, clock_topic)
+        return cls(writer, as_json=as_json, waker=waker)
 
     @property
     def max_message_bytes(self) -> int | None:
@@ -55,6 +69,8 @@ class EdgeJournal:
 
     def put_record(self, record: Record, session: str, on_done: OnDone) -> None:
         """As the contract says. The record must have what ``json`` needs."""
+        if self._waker is not None and cannot_wait(record):
+            on_done = self._then_wake(on_done)
         self._writer.add(record, session, on_done)
 
     @property
@@ -64,11 +80,28 @@ class EdgeJournal:
 
     def put_together(self, records: Sequence[Record], size: int, session: str, on_done: OnDone) -> None:
         """As the contract says. The records must have what ``json`` needs."""
+        if self._waker is not None and any(map(cannot_wait, records)):
+            on_done = self._then_wake(on_done)
         self._writer.add_together(records, size, session, on_done)
+
+    @property
+    def problem(self) -> str | None:
+        """Why Kafka does not take what is written at the moment, if so."""
+        return self._writer.problem
 
     async def close(self) -> None:
         """Wait until all that was put is done, and disconnect. Raises `HardFailure` if that takes long."""
+        if self._waker is not None:
+            self._waker.close()
         await self._writer.close()
+
+    def _then_wake(self, on_done: OnDone) -> OnDone:
+        def done(failure: IsthmusError | None) -> None:
+            if self._waker is not None:
+                self._waker.wake()
+            on_done(failure)
+
+        return done
 
 
 class AddressedJournal:

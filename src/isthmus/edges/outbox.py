@@ -13,7 +13,6 @@ batch after batch, to a `Delivery`. What it guarantees:
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import time
 from collections import deque
@@ -27,14 +26,13 @@ from isthmus.edges.contract import Delivery, OutboundMessage
 from isthmus.edges.reconnect import LONGEST_WAIT_S, Backoff
 from isthmus.edges.running import end_if_cancelled
 from isthmus.errors import DecodeError, HardFailure, SoftFailure, Unreachable
+from isthmus.events.edges import OutboxNotCommitted, OutboxReadable, OutboxUnreadable
 from isthmus.journal import layout
 from isthmus.journal.layout import Record
 from isthmus.kafka.consumer import Consumer
 from isthmus.kafka.faults import Fault, kind, reason
 from isthmus.kafka.member import Timings
 from isthmus.kafka.options import Kafka
-
-log = logging.getLogger(__name__)
 
 DESTINATION: Final = "isthmus.destination"
 """The header of an outbox record that says where it goes."""
@@ -102,7 +100,7 @@ class Outbox:
         self._delivery = delivery
         self._dead_letters = dead_letters
         self._batch = batch
-        self._destination = Backoff(f"{topic}: the destination", log=log, longest_wait_s=longest_wait_s)
+        self._destination = Backoff(f"{topic}: the destination", longest_wait_s=longest_wait_s)
         self._settled: dict[int, int] = {}
         """The offset to go on from, for partitions whose commit is due."""
         self._lost: set[int] = set()
@@ -110,7 +108,23 @@ class Outbox:
         self._committing = asyncio.Lock()
         self._commits: set[asyncio.Task[None]] = set()
         self._trouble = ""
+        self._delivering = 0
+        """How many records were taken, and are not delivered yet."""
+        self._unread = 0
+        """How many are yet to be taken."""
         self._consumer: Consumer
+
+    @property
+    def problem(self) -> str | None:
+        """Why nothing is delivered at the moment, if so."""
+        if self._trouble:
+            return f"cannot be read: {self._trouble}"
+        return "its system takes nothing" if self._destination.unavailable else None
+
+    @property
+    def lag(self) -> int:
+        """How many records of the partitions that are read here are yet to be delivered."""
+        return self._delivering + self._unread
 
     async def run(self) -> None:
         """Deliver until cancelled. Raises `HardFailure` when the topic may not be read."""
@@ -142,6 +156,7 @@ class Outbox:
                 remedy="check that the bridge's user may read the topic and use its consumer group",
             ) from error
         self._tell(self._consumer.trouble)
+        self._unread = self._consumer.lag
         return records
 
     # What the consumer calls
@@ -164,6 +179,7 @@ class Outbox:
 
     async def _hand_over(self, records: Sequence[Any]) -> None:
         self._lost.clear()
+        self._delivering = len(records)
         read = [(record, *self._outbound(record)) for record in records]
         rest = [(record, message) for record, message, failure in read if failure is None]
         answers: Sequence[SoftFailure | None] = ()
@@ -175,6 +191,8 @@ class Outbox:
                 self.counts.retries += 1
                 self._destination.failed(error)
                 await self._destination.wait()
+                await self._consumer.look_at_ends()
+                self._unread = self._consumer.lag
                 # Those of partitions that were taken away are for somebody else now.
                 rest = [each for each in rest if each[0].partition not in self._lost]
             else:
@@ -191,6 +209,7 @@ class Outbox:
         for record in records:
             if record.partition not in self._lost:
                 self._settled[record.partition] = record.offset + 1
+        self._delivering = 0
 
     def _outbound(self, read: Any) -> tuple[OutboundMessage, SoftFailure | None]:
         record = Record(read.key, read.value, read.headers)
@@ -216,7 +235,7 @@ class Outbox:
                 await self._consumer.commit(due, timeout_s)
             except (KafkaError, OSError) as error:
                 if kind(error) is Fault.FINAL:
-                    log.warning("%s: no commit: %s", self._topic, reason(error))
+                    OutboxNotCommitted(self._topic, reason(error)).emit()
                 return
             for partition, offset in due.items():
                 if self._settled.get(partition) == offset:
@@ -229,7 +248,7 @@ class Outbox:
 
     def _tell(self, trouble: str) -> None:
         if trouble and not self._trouble:
-            log.warning("%s: cannot be read now: %s", self._topic, trouble)
+            OutboxUnreadable(self._topic, trouble).emit()
         elif self._trouble and not trouble:
-            log.info("%s: can be read again", self._topic)
+            OutboxReadable(self._topic).emit()
         self._trouble = trouble

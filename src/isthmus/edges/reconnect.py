@@ -7,12 +7,13 @@ system becomes unavailable and one when it is available again, however many atte
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+
+from isthmus.events.edges import SystemAvailable, SystemUnavailable
 
 FIRST_WAIT_S: Final = 0.05
 LONGEST_WAIT_S: Final = 10.0
@@ -39,7 +40,6 @@ class Backoff:
         self,
         name: str,
         *,
-        log: logging.Logger,
         first_wait_s: float = FIRST_WAIT_S,
         longest_wait_s: float = LONGEST_WAIT_S,
         steady_s: float = 0.0,
@@ -53,7 +53,6 @@ class Backoff:
         self.failures = 0
         """How many attempts in a row have failed."""
         self._name = name
-        self._log = log
         self._first_wait_s = first_wait_s
         self._longest_wait_s = longest_wait_s
         self._steady_s = steady_s
@@ -74,7 +73,7 @@ class Backoff:
         self.failures += 1
         if not self._unavailable:
             self._unavailable = True
-            self._log.warning("%s is unavailable: %s", self._name, why)
+            SystemUnavailable(self._name, why).emit()
 
     def succeeded(self) -> None:
         """The system was reached."""
@@ -84,7 +83,7 @@ class Backoff:
             self.failures = 0
         if self._unavailable:
             self._unavailable = False
-            self._log.info("%s is available again", self._name)
+            SystemAvailable(self._name).emit()
 
     def next_wait_s(self) -> float:
         """How long to wait before the next attempt."""

@@ -13,15 +13,18 @@ from typing import Self
 
 from isthmus.config import Settings
 from isthmus.edges.assembly import Assembly
-from isthmus.edges.journal import EdgeJournal
+from isthmus.edges.traced import open_journal
 from isthmus.errors import HardFailure, IsthmusError
 from isthmus.extras import missing_extra
 from isthmus.kafka.options import Kafka
-from isthmus.telemetry.parts import PartReport
+from isthmus.telemetry.parts import Clients, PartReport, QueueReport
+from isthmus.telemetry.traces import traces_of
 
 READY_S = 10.0
 """How long a start waits for other systems. One that is unavailable is waited for behind the scenes."""
 STOP_S = 60.0
+CHANGE_S = 20.0
+LOOK_S = 5.0
 
 
 class EdgeService:
@@ -74,6 +77,47 @@ class EdgeService:
         """How every part stands."""
         return [] if self._assembly is None else self._assembly.reports()
 
+    def clients(self, most: int) -> Clients:
+        """Who is connected to the AMQP server; so many are shown at most.
+
+        Raises `TimeoutError` when the server has no time to say.
+        """
+        if self._assembly is None or self._loop is None:
+            return Clients()
+        asking = asyncio.run_coroutine_threadsafe(self._assembly.clients(most), self._loop)
+        return asking.result(LOOK_S)
+
+    def queues(self) -> list[QueueReport]:
+        """The queues and subscriptions that AMQP clients receive from, and how deep they are: Kafka is asked.
+
+        Raises `HardFailure` or `TimeoutError` when it does not answer.
+        """
+        if self._assembly is None or self._loop is None:
+            return []
+        return asyncio.run_coroutine_threadsafe(self._assembly.queues(), self._loop).result(LOOK_S)
+
+    def change(self, settings: Settings, *, narrowly: bool = False) -> None:
+        """Go by other routes, users and certificates. Raises `ConfigError` for files that cannot be used, and
+        `HardFailure` when it takes too long.
+
+        ``narrowly`` is for as long as the router still goes by the routes of before: only what those take as
+        well is taken.
+        """
+        if self._assembly is None or self._loop is None:
+            raise HardFailure("the edges have not started", remedy="try again in a moment")
+        changing = asyncio.run_coroutine_threadsafe(
+            self._assembly.change(settings, narrowly=narrowly), self._loop
+        )
+        try:
+            changing.result(CHANGE_S)
+        except TimeoutError:
+            raise HardFailure(
+                "the edges have not gone over to the changed configuration in time",
+                remedy="try again, and start the bridge anew if that does not help",
+            ) from None
+        if not narrowly:
+            self._settings = settings
+
     def stop(self) -> None:
         """End all parts in good order: what was taken is in the journal, what was delivered is committed."""
         thread, self._thread = self._thread, None
@@ -96,16 +140,21 @@ class EdgeService:
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         settings = self._settings
-        journal = await EdgeJournal.open(self._kafka, settings.journal, as_json=settings.uses_json)
+        traces = traces_of(settings.otel, settings.bridge_id)
+        journal = await open_journal(settings, self._kafka, traces)
         try:
-            self._assembly = Assembly(settings, self._kafka, journal)
+            self._assembly = Assembly(settings, self._kafka, journal, traces)
         except BaseException:
             await journal.close()
             raise
         self._stop, self._loop = stop, loop
         if self._stopping:
             stop.set()
-        await self._assembly.run(stop, self._ready.set)
+        try:
+            await self._assembly.run(stop, self._ready.set)
+        finally:
+            if traces is not None:
+                await asyncio.to_thread(traces.close)
 
     def __enter__(self) -> Self:
         self.start()

@@ -98,7 +98,7 @@ def answers(address: str) -> bool:
 def _read(note: Path) -> Note | None:
     try:
         return Note(**json.loads(note.read_text()))
-    except (FileNotFoundError, ValueError, TypeError):
+    except (FileNotFoundError, NotADirectoryError, ValueError, TypeError):
         return None
 
 

@@ -30,6 +30,7 @@ from xml.etree import ElementTree
 
 from isthmus.embedded import ivy
 from isthmus.errors import HardFailure
+from isthmus.private import cache_folder
 
 
 def ensure(*confs: str) -> None:
@@ -60,8 +61,7 @@ def folder() -> Path:
     """Where jars are kept, which need not exist yet."""
     if own := os.environ.get("ISTHMUS_JARS_DIR"):
         return Path(own).absolute()
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "isthmus" / "jars"
+    return cache_folder() / "jars"
 
 
 def _missing(confs: tuple[str, ...]) -> list[str]:

@@ -10,13 +10,17 @@ What it guarantees:
 - it ends with its owner, even after kill -9 of the owner;
 - streams survive a restart, and so does the port as long as nobody else has taken it;
 - one server at a time in a data folder; other processes find it with `find_running`;
-- messages of 16 MiB go through.
+- messages of 16 MiB go through;
+- a secured one lets in whoever has the key in ``client.nk``, which only the owner can read: loopback is no
+  protection from the other users of a machine. Clients sign a nonce with it, and show it to nobody.
 
-In the data folder: `jetstream/` (the streams), `nats.conf`, `nats.log`, and the two files of `claim.py`.
+In the data folder: `jetstream/` (the streams), `nats.conf`, `nats.log`, `client.nk`, and the two files of
+`claim.py`.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sysconfig
@@ -39,11 +43,15 @@ _POLL_S = 0.01
 
 
 class EmbeddedNats:
-    """One server in one data folder. ``config`` is more of nats-server's own configuration: users, TLS."""
+    """One server in one data folder. ``config`` is more of nats-server's own configuration: users, TLS.
 
-    def __init__(self, data_dir: Path, *, config: str = "") -> None:
+    Unless it is ``secured``, every user of the machine can use it, as far as ``config`` lets them.
+    """
+
+    def __init__(self, data_dir: Path, *, config: str = "", secured: bool = False) -> None:
         self._folder = data_dir.absolute()
         self._config = config
+        self._secured = secured
         self._claim: Claim | None = None
         self._server: Guarded | None = None
         self._address: str | None = None
@@ -112,6 +120,7 @@ class EmbeddedNats:
             f"max_payload: {MAX_PAYLOAD_BYTES}",
             'jetstream { store_dir: "jetstream" }',
             self._config,
+            *([f"authorization {{ users: [ {{ nkey: {_public_key(self._folder)} }} ] }}"] * self._secured),
         )
         write_private(file, "\n".join(lines) + "\n")
         return address
@@ -129,6 +138,22 @@ def find_running(data_dir: Path) -> str | None:
     """The URL of the embedded NATS that some process runs in this folder now, if any."""
     address = running_in(data_dir)
     return None if address is None else f"nats://{address}"
+
+
+def key_file(data_dir: Path) -> Path:
+    """The file with the nkey seed that clients of a secured server in this folder need (``nats.nkey``)."""
+    return data_dir / "client.nk"
+
+
+def _public_key(folder: Path) -> str:
+    """The public half of the key of the last time, or of a new one."""
+    import nkeys
+
+    file = key_file(folder)
+    if not file.exists():
+        write_private(file, nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER).decode())
+    public: bytes = nkeys.from_seed(bytearray(file.read_bytes())).public_key
+    return public.decode()
 
 
 def server_program() -> Path:

@@ -15,7 +15,6 @@ as it takes: what holds senders back then is that nothing is done.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -23,14 +22,13 @@ from typing import Self
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.errors import HardFailure, OversizeFailure
+from isthmus.events.kafka import JournalCallbackFailed
 from isthmus.journal import OnDone
 from isthmus.journal.layout import Record
 from isthmus.journal.topic import JournalTopic, journal_topic
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.options import BATCH_BYTES, Kafka, largest_batch_bytes
 from isthmus.kafka.producer import Batch, Patience, ResilientProducer
-
-log = logging.getLogger(__name__)
 
 CLOSE_S = 30.0
 """How long a close waits for what is in flight."""
@@ -45,7 +43,7 @@ class BatchWriter:
         """How large a batch the journal takes, if that is known."""
         self._topic = name
         self._partitions = topic.partitions
-        self._producer = producer
+        self.producer = producer
         max_bytes = largest_batch_bytes(topic.max_message_bytes)
         self.batch_bytes = min(BATCH_BYTES, max_bytes)
         """How large a batch of several records may become."""
@@ -88,6 +86,11 @@ class BatchWriter:
         else:
             self._lanes[self._partitions.of_session(session)].add_together(records, size, on_done)
 
+    @property
+    def problem(self) -> str | None:
+        """Why Kafka does not take what is written at the moment, if so."""
+        return self.producer.problem
+
     async def close(self) -> None:
         """Wait until all that was added is done, and disconnect. Raises `HardFailure` if that takes long."""
         deadline = time.monotonic() + CLOSE_S
@@ -96,7 +99,7 @@ class BatchWriter:
         self._closed = True
         for lane in self._lanes:
             lane.stop()
-        await self._producer.close()
+        await self.producer.close()
         if unfinished:
             raise HardFailure(
                 f"{unfinished} messages are not in the journal after {CLOSE_S:g} s",
@@ -194,6 +197,6 @@ class _Lane:
             for on_done in waiting:
                 try:
                     on_done(failure)
-                except Exception:  # the others wait, too
-                    log.exception("journal %s: one that waited for a message has failed", self._topic)
+                except Exception as error:  # the others wait, too
+                    JournalCallbackFailed(self._topic).emit(trace=error)
         self._running = None

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from isthmus.journal import layout
-from isthmus.message import BodyKind
+from isthmus.message import SAMPLED_TRACE, TRACE_CONTEXT, BodyKind
 
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 
@@ -141,7 +141,7 @@ class MessageColumns:
         """A header as it stands in Kafka, by its canonical name; null where the message has none."""
         if layout.is_reserved(layout.HEADER_PREFIX + name):
             return F.lit(None).cast("binary")
-        value = self._present(layout.HEADER_PREFIX + name)
+        value = self._present(layout.kafka_name(name))
         if self._other_topics and not layout.is_reserved(name):
             value = F.coalesce(value, self._present(name))
         return value
@@ -170,7 +170,7 @@ class MessageColumns:
         types = self._raw_header(layout.TYPES).cast("string")
         if not self._other_topics:
             return types
-        return F.when(F.array_contains("names", layout.HEADER_PREFIX + name), types)
+        return F.when(F.array_contains("names", layout.kafka_name(name)), types)
 
     @property
     def op(self) -> Column:
@@ -270,6 +270,20 @@ class MessageColumns:
         says_so = F.coalesce(F.array_contains("names", name), F.lit(False))
         told = F.when(says_so, kafka_headers({layout.CLIENT: value})).otherwise(no_headers())
         return self._by_origin(told, no_headers())
+
+    @property
+    def trace(self) -> Column:
+        """The headers of the trace that the message belongs to; none if it belongs to none."""
+        parent, state = (self._raw_header(name) for name in TRACE_CONTEXT)
+        whole = kafka_headers(dict(zip(TRACE_CONTEXT, (parent, state), strict=True)))
+        found = F.when(state.isNull(), F.slice(whole, 1, 1)).otherwise(whole)
+        return F.when(parent.isNull(), no_headers()).otherwise(found)
+
+    @property
+    def sampled_trace(self) -> Column:
+        """The ``traceparent`` of a message that somebody samples; null for any other."""
+        parent = self._raw_header(TRACE_CONTEXT[0]).cast("string")
+        return F.when(parent.rlike(rf"\A{SAMPLED_TRACE}\z"), parent)
 
     def published_by(self, bridge_id: str) -> Column:
         """Whether this bridge itself published the record: what guards against circles; never null."""

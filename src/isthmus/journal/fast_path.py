@@ -40,6 +40,7 @@ from isthmus.journal.layout import (
     in_transaction,
     index_headers,
     is_reserved,
+    kafka_name,
     type_entry,
     with_topic,
 )
@@ -351,7 +352,7 @@ def _name(raw: bytes) -> str | None:
     name = header_name(raw.decode())
     if is_reserved(name.removeprefix("property.")):
         return None
-    made = HEADER_PREFIX + name
+    made = kafka_name(name)
     if len(_names) < _KEPT and len(raw) <= _KEPT_BYTES:
         _names[raw] = made
     return made

@@ -14,7 +14,7 @@ headers 0 to 4              the index, always all five, always in this order:
 then, in a transaction      ``isthmus.tx`` and ``isthmus.seq``: which one, and the sequence in it
 then, if the address has    ``isthmus.topic``: see `AddressTopic`
 then, for converters        those of `CONVERSION` that apply, in that order
-then ``jms.<name>``         the message's headers as text, in their order
+then ``jms.<name>``         the message's headers as text, in their order: see `kafka_name`
 last ``jms.types``          ``name=type;`` for each header that is not a string
 ==========================  ==================================================================
 
@@ -34,7 +34,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
 
 from isthmus.errors import DecodeError, EncodeError
-from isthmus.message import Body, BodyKind, Header, HeaderType, Message, Span
+from isthmus.message import TRACE_CONTEXT, Body, BodyKind, Header, HeaderType, Message, Span
 
 
 class Op(StrEnum):
@@ -110,6 +110,10 @@ ERROR_CODE = "isthmus.error.code"
 ERROR_MESSAGE = "isthmus.error.message"
 ERROR_ROUTE = "isthmus.error.route"
 """What a dead letter says of itself; its `STABLE_ID` is the position in the journal."""
+REPLAYS = "isthmus.replays"
+"""How often the message was replayed after it had been dead-lettered."""
+HISTORY = "isthmus.history"
+"""One for each of these times: which dead letter it was and why, as JSON."""
 
 BODY_POSITION: Final = INDEX.index(BODY)
 OPTIONAL_POSITIONS: Final = range(len(INDEX), len(INDEX) + len(OPTIONAL))
@@ -355,8 +359,13 @@ _type_entries: Final[dict[tuple[str, HeaderType], str]] = {}
 """What was made of names before: the same few come with every message."""
 
 
+def kafka_name(name: str) -> str:
+    """The Kafka header that a message's header is. Those who trace look for theirs by their own names."""
+    return name if name in TRACE_CONTEXT else HEADER_PREFIX + name
+
+
 def _kafka_name(name: str) -> str:
-    made = _utf8(HEADER_PREFIX + name).decode()
+    made = _utf8(kafka_name(name)).decode()
     if len(_kafka_names) < _NAMES_KEPT and len(name) <= _NAME_KEPT_LENGTH:
         _kafka_names[name] = made
     return made
@@ -388,9 +397,14 @@ def decode_headers(headers: KafkaHeaders) -> dict[str, Header]:
 _own_names: Final[dict[str, str | None]] = {}
 
 
+def is_own(name: str) -> bool:
+    """Whether a Kafka header is one of a message's: ``jms.<name>``, or one that has no prefix."""
+    return (name.startswith(HEADER_PREFIX) or name in TRACE_CONTEXT) and not is_reserved(name)
+
+
 def _own_name(name: str) -> str | None:
     """The name of a message's header by that of the Kafka header; None if it is none."""
-    own = name.startswith(HEADER_PREFIX) and not is_reserved(name)
+    own = is_own(name)
     made = name.removeprefix(HEADER_PREFIX) if own else None
     if len(_own_names) < _NAMES_KEPT and len(name) <= _NAME_KEPT_LENGTH:
         _own_names[name] = made
@@ -426,7 +440,7 @@ def adopt(topic: str, record: Record) -> Message:
     foreign = {
         name: header_of(value or b"", HeaderType.STRING)
         for name, value in record.headers
-        if not name.startswith(HEADER_PREFIX) and not is_reserved(name)
+        if not is_own(name) and not is_reserved(name)
     }
     return Message(
         id=_text(record.key),

@@ -7,7 +7,6 @@ if it refuses.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
@@ -24,6 +23,7 @@ from aiokafka.protocol.offset import OffsetRequest
 
 from isthmus.config.judgement.check import TopicFacts
 from isthmus.errors import HardFailure, Outage
+from isthmus.events.kafka import QueueStateUnknown
 from isthmus.kafka import requests
 from isthmus.kafka.client import ResilientClient, Topic
 from isthmus.kafka.faults import (
@@ -40,8 +40,6 @@ from isthmus.kafka.faults import (
 )
 from isthmus.kafka.options import Kafka
 from isthmus.kafka.share_state import PartitionState, state_of
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -232,7 +230,7 @@ class KafkaAdmin:
         except (KafkaError, OSError) as error:
             if kind(error) is Fault.RETRIABLE:
                 raise self._failure(error) from error
-            log.warning("Kafka does not tell what the queue %s is done with: %s", topic, reason(error))
+            QueueStateUnknown(topic, reason(error)).emit()
             return defaultdict(PartitionState)
 
     async def delete_group(self, group: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import wait
 from dataclasses import replace
 from typing import Any
@@ -37,10 +37,17 @@ from confluent_kafka.admin import (
 from isthmus.config.judgement.check import TopicFacts, TopicProbe
 from isthmus.config.model.settings import KafkaSettings
 from isthmus.errors import ConfigError, HardFailure, Outage
+from isthmus.journal.layout import Record
 from isthmus.kafka.options import BATCH_BYTES, Kafka, largest_batch_bytes
 
 REQUEST_TIMEOUT_S = 10
 """How long one question to Kafka may take. Its own default is a minute: too long for a person to wait."""
+
+PARTITION_BY_KEY = -1
+"""What confluent_kafka takes for no partition in particular."""
+
+_UNANSWERED = 10_000
+"""How many records a producer may be ahead of Kafka's answers: a tenth of what its queue has room for."""
 
 QUIET = logging.getLogger("isthmus.kafka.blocking.client")
 """What clients log: each failed attempt to connect, among others. What matters comes as an exception."""
@@ -187,6 +194,45 @@ def batch_options(limit: int | None) -> dict[str, Any]:
     return {"message.max.bytes": most, "batch.size": min(BATCH_BYTES, most)}
 
 
+def produce_all(
+    kafka: Kafka, topic: str, records: Iterable[Record], partition: int | None = None
+) -> list[str]:
+    """Produce records, in order, and return the position of each once Kafka has all of them.
+
+    Raises `HardFailure` for one that Kafka does not take.
+    """
+    positions: list[str] = []
+    failures: list[KafkaError] = []
+
+    def on_delivery(error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            positions.append(f"{topic}:{message.partition()}:{message.offset()}")
+        else:
+            failures.append(error)
+
+    # Keys go where Java's clients would put them.
+    options = {"enable.idempotence": True, "partitioner": "murmur2_random", **batch_options(None)}
+    own = producer(kafka, options)
+    chosen = PARTITION_BY_KEY if partition is None else partition
+    try:
+        for key, value, headers in records:
+            while len(own) >= _UNANSWERED:
+                own.poll(0.01)
+            own.produce(topic, value, key, headers=list(headers), partition=chosen, on_delivery=on_delivery)
+        undecided = own.flush(3 * REQUEST_TIMEOUT_S)
+    except KafkaException as error:
+        raise HardFailure(
+            f"topic {topic} did not take a record: {error.args[0].str()}", remedy="check your rights"
+        ) from error
+    if failures or undecided:
+        said = failures[0].str() if failures else "no answer"
+        raise HardFailure(
+            f"topic {topic} did not take all records: {said}",
+            remedy="check the partition, the size, and your rights",
+        )
+    return positions
+
+
 def read_topic(
     kafka: Kafka, topic: str, *, from_beginning: bool = True, follow: bool = False
 ) -> Generator[Message]:
@@ -249,15 +295,33 @@ def end_offsets(kafka: Kafka, topics: Collection[str]) -> dict[tuple[str, int], 
             if topic in known
             for each in known[topic].partitions
         ]
-        if not partitions:
-            return {}
-        ends = admin.list_offsets(
-            {each: OffsetSpec.latest() for each in partitions}, request_timeout=REQUEST_TIMEOUT_S
-        )
-        wait(set(ends.values()))
-        return {(each.topic, each.partition): future.result().offset for each, future in ends.items()}
+        return _offsets(admin, partitions, OffsetSpec.latest())
     except KafkaException as error:
         raise _unreachable(kafka, error) from error
+
+
+def offsets_at(kafka: Kafka, ends: Mapping[tuple[str, int], int], time_ms: int) -> dict[tuple[str, int], int]:
+    """By topic and partition: the first offset of that time or later; where there is none, the end.
+
+    Raises `Outage` unless every partition answers.
+    """
+    partitions = [TopicPartition(*each) for each in ends]
+    try:
+        found = _offsets(admin_client(kafka), partitions, OffsetSpec.for_timestamp(time_ms))
+    except KafkaException as error:
+        raise _unreachable(kafka, error) from error
+    return {each: ends[each] if offset < 0 else offset for each, offset in found.items()}
+
+
+def _offsets(
+    admin: AdminClient, partitions: Collection[TopicPartition], which: OffsetSpec
+) -> dict[tuple[str, int], int]:
+    """Raises `KafkaException` unless every partition answers."""
+    if not partitions:
+        return {}
+    found = admin.list_offsets(dict.fromkeys(partitions, which), request_timeout=REQUEST_TIMEOUT_S)
+    wait(set(found.values()))
+    return {(each.topic, each.partition): future.result().offset for each, future in found.items()}
 
 
 class EndOffsets:
@@ -289,40 +353,60 @@ class EndOffsets:
         }
 
 
-def read_since(kafka: Kafka, topics: Collection[str], time_ms: int) -> Iterator[Message]:
-    """The records of the topics from the first one of that time on, up to where they end now.
+def read_between(
+    kafka: Kafka, starts: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
+) -> Iterator[Message]:
+    """The records of partitions from the first offset to before the second.
 
     Also those of transactions that are open or aborted: nothing hides behind somebody's open transaction.
     Raises `Outage` when Kafka does not answer.
     """
-    ends = end_offsets(kafka, topics)
-    asked = [TopicPartition(topic, partition, time_ms) for topic, partition in ends]
-    reader = _reader(kafka)
+    yield from _read(kafka, starts, ends)
+
+
+def read_present(kafka: Kafka, topic: str) -> Generator[Message]:
+    """The committed records of a topic up to where it ends now, whatever is written meanwhile; none if there
+    is no such topic. Raises `Outage` when Kafka does not answer."""
+    ends = end_offsets(kafka, [topic])
+    yield from _read(kafka, dict.fromkeys(ends, 0), ends, isolation="read_committed")
+
+
+def read_last(kafka: Kafka, topic: str, count: int) -> Generator[Message]:
+    """Of each partition of a topic the last committed records, so many or fewer; none if there is no such
+    topic. Raises `Outage` when Kafka does not answer."""
+    ends = end_offsets(kafka, [topic])
+    starts = {each: max(0, end - count) for each, end in ends.items()}
+    yield from _read(kafka, starts, ends, isolation="read_committed")
+
+
+def read_one(kafka: Kafka, topic: str, partition: int, offset: int) -> Message | None:
+    """The committed record at a position; None if there is none. Raises `Outage` without an answer."""
+    if not offset < end_offsets(kafka, [topic]).get((topic, partition), 0):
+        return None
+    reader = _reader(kafka, "read_committed")
     try:
-        starts = reader.offsets_for_times(asked, timeout=REQUEST_TIMEOUT_S) if asked else []
-        yield from _between(reader, {(each.topic, each.partition): each.offset for each in starts}, ends)
-    except KafkaException as error:
-        raise _unreachable(kafka, error) from error
+        reader.assign([TopicPartition(topic, partition, offset)])
+        deadline = time.monotonic() + REQUEST_TIMEOUT_S
+        while time.monotonic() < deadline:
+            message = reader.poll(0.2)
+            if message is None:
+                continue
+            problem = message.error()
+            if problem is None:
+                return message if message.offset() == offset else None
+            if problem.code() == KafkaError._PARTITION_EOF:
+                return None
+            if problem.fatal() or not problem.retriable():
+                raise _unreachable(kafka, KafkaException(problem))
     finally:
         reader.close()
+    raise _unreachable(kafka, KafkaException(KafkaError(KafkaError._TIMED_OUT)))
 
 
-def read_after(kafka: Kafka, starts: Mapping[tuple[str, int], int]) -> Iterator[Message]:
-    """The records of partitions from these offsets on, likewise."""
-    ends = end_offsets(kafka, {topic for topic, _ in starts})
-    reader = _reader(kafka)
-    try:
-        yield from _between(reader, starts, ends)
-    except KafkaException as error:
-        raise _unreachable(kafka, error) from error
-    finally:
-        reader.close()
-
-
-def _reader(kafka: Kafka) -> Consumer:
+def _reader(kafka: Kafka, isolation: str = "read_uncommitted") -> Consumer:
     options = {
         "group.id": "isthmus-reader",  # Kafka wants one; nothing is ever committed under it
-        "isolation.level": "read_uncommitted",
+        "isolation.level": isolation,
         "enable.partition.eof": True,
         "fetch.wait.max.ms": 10,
         "auto.offset.reset": "earliest",  # where the first records are gone, those that are left
@@ -330,13 +414,22 @@ def _reader(kafka: Kafka) -> Consumer:
     return consumer(kafka, options)
 
 
-def _between(
-    consumer: Consumer, starts: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
-) -> Iterator[Message]:
-    """What the consumer reads from the ones of these offsets to the others."""
-    wanted = {each: offset for each, offset in starts.items() if 0 <= offset < ends.get(each, 0)}
-    consumer.assign([TopicPartition(*each, offset) for each, offset in wanted.items()])
-    yield from _until(consumer, {each: ends[each] for each in wanted})
+def _read(
+    kafka: Kafka,
+    starts: Mapping[tuple[str, int], int],
+    ends: Mapping[tuple[str, int], int],
+    isolation: str = "read_uncommitted",
+) -> Generator[Message]:
+    """The records from the ones of these offsets to the others."""
+    wanted = {each: offset for each, offset in starts.items() if offset < ends.get(each, 0)}
+    reader = _reader(kafka, isolation)
+    try:
+        reader.assign([TopicPartition(*each, offset) for each, offset in wanted.items()])
+        yield from _until(reader, {each: ends[each] for each in wanted})
+    except KafkaException as error:
+        raise _unreachable(kafka, error) from error
+    finally:
+        reader.close()
 
 
 def _until(consumer: Consumer, ends: dict[tuple[str, int], int]) -> Iterator[Message]:
@@ -344,9 +437,7 @@ def _until(consumer: Consumer, ends: dict[tuple[str, int], int]) -> Iterator[Mes
     silent_since = time.monotonic()
     while ends:
         messages = consumer.consume(10_000, timeout=0.2)
-        if messages:
-            silent_since = time.monotonic()
-        elif time.monotonic() - silent_since > REQUEST_TIMEOUT_S:
+        if not messages and time.monotonic() - silent_since > REQUEST_TIMEOUT_S:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no records, and no end of them"))
         for message in messages:
             partition = (message.topic() or "", message.partition() or 0)
@@ -363,3 +454,5 @@ def _until(consumer: Consumer, ends: dict[tuple[str, int], int]) -> Iterator[Mes
             if problem is not None or offset + 1 >= ends[partition]:
                 del ends[partition]
                 consumer.incremental_unassign([TopicPartition(*partition)])
+        if messages:
+            silent_since = time.monotonic()  # here: whoever takes them may take long

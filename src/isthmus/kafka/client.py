@@ -219,13 +219,16 @@ class ResilientClient:
         clock = asyncio.get_running_loop().time
         deadline = clock() + (self._request_timeout_s if timeout_s is None else timeout_s)
         pause_s = self._retry_s
+        told: Exception | None = None
+        """Why an attempt failed: more than that the time was over in the midst of the next one."""
         while True:
             try:
                 async with asyncio.timeout_at(deadline):
                     return await attempt()
             except (KafkaError, OSError) as error:  # TimeoutError is one of those
+                told = told if told is not None and isinstance(error, TimeoutError) else error
                 if kind(error) is not Fault.RETRIABLE or clock() + pause_s > deadline:
-                    raise
+                    raise told from None
             self._topics.clear()
             self._coordinators.clear()
             await asyncio.sleep(pause_s)
@@ -347,7 +350,7 @@ def _close(connecting: asyncio.Future[AIOKafkaConnection]) -> asyncio.Future[Non
     """Close a connection, or stop making it."""
     if not connecting.done():
         connecting.cancel()
-    elif _is_connected(connecting):
+    elif not connecting.cancelled() and connecting.exception() is None:  # also one whose broker is gone
         closed: asyncio.Future[None] = connecting.result().close(reason=CloseReason.SHUTDOWN)
         return closed
     return None

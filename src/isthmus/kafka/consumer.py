@@ -125,6 +125,11 @@ class Consumer:
         """Whether all that its partitions have was taken: nothing is left, as far as Kafka has said."""
         return self._partitions is not None and all(each.at_end for each in self._partitions.values())
 
+    @property
+    def lag(self) -> int:
+        """How many records of its partitions are yet to be taken, as far as Kafka has said."""
+        return sum(each.lag for each in (self._partitions or {}).values())
+
     def start(self) -> None:
         """Begin: join the group, but read nothing before `resume`."""
         if self._positions is None:
@@ -171,6 +176,16 @@ class Consumer:
     def wake(self) -> None:
         """Have `poll` return."""
         self._arrived.set()
+
+    async def look_at_ends(self) -> None:
+        """Have `lag` be true while nothing is taken. As it was, if Kafka does not answer."""
+        partitions = {number: each for number, each in (self._partitions or {}).items() if each.position >= 0}
+        with suppress(KafkaError, OSError):
+            leaders = await self._client.leaders(self._topic)
+            for node_id in {leaders[number] for number in partitions.keys() & leaders.keys()}:
+                asked = {number: LATEST for number in partitions if leaders.get(number) == node_id}
+                for number, end in (await self._list_offsets(node_id, asked)).items():
+                    partitions[number].end = max(end, partitions[number].end or 0)
 
     async def commit(self, offsets: Mapping[int, int], timeout_s: float = COMMIT_S, note: str = "") -> None:
         """Commit offsets of partitions in the group's name, with a note. Raises what `kind` judges.
@@ -335,11 +350,19 @@ class Consumer:
                 each.go_to(found.get(each.number, self._reset))
         unknown = {each.number: each for each in partitions if each.position < 0}
         if unknown:
-            asked = [(self._topic, [(number, each.position) for number, each in unknown.items()])]
-            answer = await self._client.send(node_id, OffsetRequest(_CONSUMER, READ_COMMITTED, asked))
-            for number, code, _, offset in (each for _, offsets in answer.topics for each in offsets):
-                raise_for(code)
+            asked = {number: each.position for number, each in unknown.items()}
+            for number, offset in (await self._list_offsets(node_id, asked)).items():
                 unknown[number].go_to(offset)
+
+    async def _list_offsets(self, node_id: int, asked: Mapping[int, int]) -> dict[int, int]:
+        """What `EARLIEST` and `LATEST` are, by partition."""
+        request = OffsetRequest(_CONSUMER, READ_COMMITTED, [(self._topic, list(asked.items()))])
+        answer = await self._client.send(node_id, request)
+        found = {}
+        for number, code, _, offset in (each for _, offsets in answer.topics for each in offsets):
+            raise_for(code)
+            found[number] = offset
+        return found
 
     async def _fetch(self, node_id: int, partitions: list[_Partition]) -> None:
         """Ask a broker for what its partitions have. It waits only if they are known to have nothing."""
@@ -380,7 +403,7 @@ class _Partition:
         """The offset of what is taken next."""
         self._topic_partition = TopicPartition(topic, number)
         self._records: PartitionRecords | None = None
-        self._end: int | None = None
+        self.end: int | None = None
         """Behind what readers of committed records may see, as far as Kafka has said."""
 
     @property
@@ -389,14 +412,19 @@ class _Partition:
         return self._records is not None
 
     @property
+    def lag(self) -> int:
+        """How many offsets lie before the end."""
+        return 0 if self.end is None or self.position < 0 else max(0, self.end - self.position)
+
+    @property
     def at_end(self) -> bool:
         """Whether all that there was has been taken."""
-        return self._end is not None and self._records is None and self.position >= self._end
+        return self.end is not None and self._records is None and self.position >= self.end
 
     def go_to(self, position: int) -> None:
         """Read on from there."""
         self.position = position
-        self._records = self._end = None
+        self._records = self.end = None
 
     def forget(self) -> None:
         """Read again what was read ahead."""
@@ -406,7 +434,7 @@ class _Partition:
     def keep(self, data: bytes, aborted: list[tuple[int, int]] | None, end: int) -> None:
         """Have what a broker answered ready to be taken."""
         batches = MemoryRecords(data)
-        self._end = end if batches.has_next() else self.position
+        self.end = end if batches.has_next() else self.position
         if batches.has_next():
             self._records = PartitionRecords(
                 self._topic_partition, batches, aborted, self.position, None, None, True, READ_COMMITTED

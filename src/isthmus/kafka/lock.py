@@ -21,6 +21,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
 from isthmus.errors import AlreadyRunning, HardFailure, IsthmusError, Outage
+from isthmus.events.bridge import LockHeld, LockUncertain
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.faults import (
     INVALID_SESSION_TIMEOUT,
@@ -135,11 +136,15 @@ class BridgeLock:
             await client.close()
 
     async def _hold(self, client: ResilientClient) -> None:
+        held = False
         while True:
             try:
                 await self._join(client)
                 self._trouble = ""
                 self._decided.set()
+                if not held:
+                    held = True
+                    LockHeld(self._bridge_id).emit()
                 await self._stay(client)
             except (KafkaError, OSError) as error:
                 code = error.errno if isinstance(error, KafkaRefusal) else 0
@@ -153,6 +158,9 @@ class BridgeLock:
                     raise
                 client.forget_coordinator(self._name)
                 self._trouble = reason(error)
+                if held:
+                    held = False
+                    LockUncertain(self._bridge_id, self._trouble).emit()
                 await asyncio.sleep(self._timings.retry_s)
 
     async def _join(self, client: ResilientClient) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,11 +23,10 @@ from aiokafka.errors import KafkaError
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
 
+from isthmus.events.kafka import NamesUnguarded
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.faults import UNRELEASED_INSTANCE_ID, Fault, KafkaRefusal, kind, raise_for, reason
 from isthmus.kafka.share_requests import NullableAssignment, Uuid
-
-log = logging.getLogger(__name__)
 
 HEARTBEAT_API: Final = 68
 _JOIN: Final = 0
@@ -44,6 +42,8 @@ class _Held:
     on_lost: Callable[[], None]
     member: str = field(default_factory=lambda: str(uuid.uuid4()))
     epoch: int = _JOIN
+    unsure: bool = False
+    """Whether Kafka may have this member though it did not say so."""
 
     @property
     def instance(self) -> str:
@@ -98,11 +98,11 @@ class NameLocks:
     async def give_up(self, name: str) -> None:
         """Let others have a name: they can when it returns, unless Kafka does not answer."""
         held = self._held.pop(name, None)
-        if held is None or held.epoch == _JOIN:
+        if held is None or (held.epoch == _JOIN and not held.unsure):
             return
         with suppress(KafkaError, OSError):
             async with asyncio.timeout(self._patience_s):
-                await self._send(held, _LEAVE)
+                await self._leave(held)
 
     async def close(self) -> None:
         """Give all names up."""
@@ -126,20 +126,33 @@ class NameLocks:
             async with asyncio.timeout(self._patience_s):
                 await self._beat(held)
         except (KafkaError, OSError) as error:
+            if self._held.get(held.name) is not held:  # it was given up meanwhile
+                return
             if isinstance(error, KafkaRefusal) and error.errno == UNRELEASED_INSTANCE_ID:
                 self._held.pop(held.name, None)
                 held.on_lost()
                 return
             if kind(error) is not Fault.RETRIABLE:  # fenced: join anew
-                held.epoch = _JOIN
+                held.epoch, held.unsure = _JOIN, True
             self._complain(error)
         else:
             self._troubled = False
 
     async def _beat(self, held: _Held) -> None:
-        answer = await self._send(held, held.epoch)
-        held.epoch = answer.member_epoch
+        if held.epoch == _JOIN and held.unsure:  # Kafka takes no name twice, from the same member neither
+            await self._leave(held)
+        held.unsure = held.epoch == _JOIN
+        try:
+            answer = await self._send(held, held.epoch)
+        except KafkaRefusal:
+            held.unsure = False
+            raise
+        held.epoch, held.unsure = answer.member_epoch, False
         if self._held.get(held.name) is not held:  # it was given up meanwhile
+            await self._leave(held)
+
+    async def _leave(self, held: _Held) -> None:
+        with suppress(KafkaRefusal):  # it is not a member
             await self._send(held, _LEAVE)
 
     async def _send(self, held: _Held, epoch: int) -> Any:
@@ -159,7 +172,7 @@ class NameLocks:
     def _complain(self, error: Exception) -> None:
         if not self._troubled:
             self._troubled = True
-            log.warning("client ids are not known to be in use once: Kafka does not help: %s", reason(error))
+            NamesUnguarded(self._group, reason(error)).emit()
 
 
 _OWNED: Final = CompactArray(("topic_id", Uuid), ("partitions", CompactArray(Int32)), ("tags", TaggedFields))

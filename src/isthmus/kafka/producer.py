@@ -19,7 +19,6 @@ of no use after a batch that was refused. Connections, requests and the encoding
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import chain
@@ -36,6 +35,7 @@ from aiokafka.protocol.transaction import InitProducerIdRequest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from isthmus.errors import HardFailure, IsthmusError, Outage, OversizeFailure
+from isthmus.events.kafka import BatchesTaken, BatchRefused
 from isthmus.journal.layout import Record
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.faults import (
@@ -54,8 +54,6 @@ from isthmus.kafka.faults import (
     reason,
 )
 from isthmus.kafka.options import BATCH_BYTES, Kafka
-
-log = logging.getLogger(__name__)
 
 IN_FLIGHT_BYTES: Final = 64 * 2**20
 """How much may be in flight. One request has the batches of all partitions of a broker, and a broker takes no
@@ -238,9 +236,18 @@ class ResilientProducer:
         self._sending: dict[int, asyncio.Task[None]] = {}
         self._troubled: set[str] = set()
         """Topics of which the log has told that they are not written."""
+        self._failing: dict[_Partition, str] = {}
+        """Partitions whose last batch, or the last attempt at it, Kafka did not take, and why."""
         self._in_flight_bytes = 0
         self._left = asyncio.Event()
         self._closed = False
+
+    @property
+    def problem(self) -> str | None:
+        """What Kafka does not take at the moment, and why; None while it takes everything."""
+        for where, why in self._failing.copy().items():  # other threads ask
+            return f"Kafka does not take what is written to {where.topic}: {why}"
+        return None
 
     async def open(self) -> None:
         """Connect. Raises `Outage` if Kafka takes no producer."""
@@ -300,8 +307,11 @@ class ResilientProducer:
             while True:
                 error = await self._try(batch, where, identity, attempts)
                 if error is None:
+                    self._failing.pop(where, None)
                     self._tell_written(where.topic)
                     return None
+                if not _is_oversize(error):
+                    self._failing[where] = reason(error)
                 if kind(error) is Fault.FENCED:
                     error = await self._renew(identity) or error
                     identity = self._identity
@@ -405,12 +415,12 @@ class ResilientProducer:
     def _tell_troubled(self, topic: str, error: Exception) -> None:
         if topic not in self._troubled:
             self._troubled.add(topic)
-            log.warning("%s: Kafka does not take a batch: %s", topic, reason(error))
+            BatchRefused(topic, reason(error)).emit()
 
     def _tell_written(self, topic: str) -> None:
         if topic in self._troubled:
             self._troubled.discard(topic)
-            log.warning("%s: Kafka takes batches again", topic)
+            BatchesTaken(topic).emit()
 
 
 def _is_oversize(error: Exception) -> bool:

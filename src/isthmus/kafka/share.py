@@ -25,7 +25,6 @@ time, so a fetch waits long only while there is nothing that could be acknowledg
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
@@ -33,6 +32,13 @@ from typing import Any, Final, Protocol
 
 from aiokafka.errors import KafkaError
 
+from isthmus.events.kafka import (
+    AcknowledgementsRefused,
+    LocksLost,
+    QueueAvailable,
+    QueueLeftUnannounced,
+    QueueUnavailable,
+)
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.faults import (
     Fault,
@@ -46,8 +52,6 @@ from isthmus.kafka.records import GAP, AcquiredRecord
 from isthmus.kafka.share_requests import ShareGroupHeartbeat, renews_locks
 from isthmus.kafka.share_session import LOST, RETRY_S, AcknowledgeType, SharePartition, ShareSession
 from isthmus.kafka.share_state import members_of
-
-log = logging.getLogger(__name__)
 
 JOIN_S: Final = 0.02
 """How long lie between two heartbeats of a member that has no assignment yet; it doubles."""
@@ -211,7 +215,7 @@ class ShareMember:
                     await self._leave()
         except (KafkaError, OSError, TimeoutError) as error:
             # Kafka notices that the connections are closed, and releases what was locked.
-            log.warning("queue %s: a member leaves without a word: %s", self.topic, reason(error))
+            QueueLeftUnannounced(self.topic, reason(error)).emit()
         finally:
             self._membership.cancel()
             for session in self.sessions.values():
@@ -278,7 +282,7 @@ class ShareMember:
             self._assign(answer.assignment[0])
         if self._trouble:
             self._trouble = ""
-            log.info("queue %s: Kafka answers again", self.topic)
+            QueueAvailable(self.topic).emit()
         return float(answer.heartbeat_interval_ms) / 1000
 
     async def _leave(self) -> None:
@@ -385,14 +389,8 @@ class ShareMember:
             partition.too_late |= accepted
             self._decided(len(sent))
             if accepted:
-                log.warning(
-                    "queue %s: Kafka did not take %d acknowledgements of partition %d, first %d: %s",
-                    self.topic,
-                    len(accepted),
-                    partition.number,
-                    min(accepted),
-                    name_of(code),
-                )
+                refused = len(accepted), partition.number, min(accepted)
+                AcknowledgementsRefused(self.topic, *refused, name_of(code)).emit()
                 self.listener.on_refused(len(accepted))
 
     def gap(self, partition: SharePartition, offsets: list[int]) -> None:
@@ -405,7 +403,7 @@ class ShareMember:
     def lost(self, records: list[AcquiredRecord]) -> None:
         """Locks are lost."""
         if records:
-            log.warning("queue %s: the locks of %d messages are lost", self.topic, len(records))
+            LocksLost(self.topic, len(records)).emit()
             self.listener.on_lost(records)
             self._wake_all()
 
@@ -430,7 +428,7 @@ class ShareMember:
         """Say that Kafka does not do what it should, once."""
         if not self._trouble:
             self._trouble = reason(error)
-            log.warning("queue %s: Kafka does not answer: %s", self.topic, self._trouble)
+            QueueUnavailable(self.topic, self._trouble).emit()
 
     def _decided(self, count: int) -> None:
         self._undecided -= count

@@ -8,7 +8,6 @@ be locked still, or not.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from contextlib import suppress
 from enum import IntEnum
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.api import Request
 
+from isthmus.events.kafka import QueueSessionFailed
 from isthmus.kafka.faults import (
     INVALID_RECORD_STATE,
     INVALID_SHARE_SESSION_EPOCH,
@@ -33,7 +33,6 @@ from isthmus.kafka.share_requests import PartitionAcknowledgements, ShareAcknowl
 if TYPE_CHECKING:
     from isthmus.kafka.share import ShareMember
 
-log = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.1
 """How long a broker that could not do something is left alone; it doubles, up to a second."""
@@ -155,7 +154,7 @@ class ShareSession:
                 retry_s = min(1.0, 2 * retry_s)
                 self._member.moved()
             except Exception as error:  # whatever it is, those who wait for records must be told
-                log.exception("queue %s: a share session failed", self._member.topic)
+                QueueSessionFailed(self._member.topic).emit(trace=error)
                 self._member.fail(error)
                 return
 

@@ -46,6 +46,11 @@ class PartitionState(NamedTuple):
         """Whether a record is still to be received."""
         return offset >= self.start and not any(first <= offset <= last for first, last in self.done)
 
+    def left(self, end: int) -> int:
+        """How many records before this offset are still to be received."""
+        done = sum(last + 1 - max(first, self.start) for first, last in self.done if last >= self.start)
+        return max(0, end - self.start - done)
+
 
 async def members_of(client: ResilientClient, group: str) -> list[str]:
     """The ids of a share group's members. Raises what `isthmus.kafka.faults.kind` judges."""

@@ -18,8 +18,6 @@ from isthmus.ledger.state import Chunks
 
 STEP_MS = 1_000
 """What is due within such a time lies together."""
-LOOK_MS = 1_000
-"""How long after a batch another one looks in again, and tells whoever keeps the time what is due next."""
 
 _DELAYED = "delayed"
 
@@ -99,10 +97,6 @@ class Delays:
     def next_due_ms(self) -> int | None:
         """When something is due next, or may be: known after `save`."""
         return self._next_due_ms or None
-
-    def next_deadline_ms(self) -> int | None:
-        """When `release` is worth calling even if nothing happens until then: known after `save`."""
-        return min(self._next_due_ms, self._now_ms + LOOK_MS) if self._next_due_ms else None
 
 
 def _pieces(held: list[Delayed]) -> Iterator[list[Delayed]]:

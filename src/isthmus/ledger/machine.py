@@ -21,10 +21,14 @@ from isthmus.ledger.delays import Delays
 from isthmus.ledger.events import CLOCK, Event, Update, message_key, pack
 from isthmus.ledger.messages import Messages
 from isthmus.ledger.state import Chunks
-from isthmus.ledger.transactions import OUTCOMES, RECORDS, Transactions
+from isthmus.ledger.transactions import OUTCOMES, RECORDS, Holding, Transactions
 
 OF_PARTITION = RECORDS | OUTCOMES | {CLOCK}
 """The operations that belong to the shard of the partition in which they stand."""
+
+ENDS_A_TIMEOUT = 10
+LONGEST_STEP_MS, SHORTEST_STEP_MS = 60_000, 500
+"""What comes to its end may wait for a part of the time-out, so that the ends of many make one batch."""
 
 
 class Summary(msgspec.Struct, array_like=True):
@@ -33,7 +37,7 @@ class Summary(msgspec.Struct, array_like=True):
     transactions: transactions.Summary = msgspec.field(default_factory=transactions.Summary)
     messages: messages.Summary = msgspec.field(default_factory=messages.Summary)
     wake_ms: int = 0
-    """When a timer was last set to go off."""
+    """When a timer was last set to go off: in the next batch, or in states of long ago at some later time."""
     delays: delays.Summary = msgspec.field(default_factory=delays.Summary)
 
 
@@ -64,10 +68,13 @@ class Shard:
     ) -> None:
         summary = _decoder.decode(saved) if saved else Summary()
         self._now_ms = now_ms
+        self._step_ms = min(max(timeout_ms // ENDS_A_TIMEOUT, SHORTEST_STEP_MS), LONGEST_STEP_MS)
+        self._next_due_ms: int | None = None
         self._wake_ms = summary.wake_ms
         self._transactions = Transactions(
             number, summary.transactions, chunks, places, now_ms=now_ms, timeout_ms=timeout_ms
         )
+        self._held_before = self._transactions.holding
         self._delays = Delays(summary.delays, chunks, places, now_ms=now_ms)
         self._messages = Messages(summary.messages, chunks, now_ms=now_ms)
         self._last_offset = -1
@@ -87,24 +94,38 @@ class Shard:
         yield from self._delays.release()
 
     @property
+    def holding(self) -> Holding | None:
+        """The transactions that wait for their outcome; None if there are none, and were none before."""
+        now = self._transactions.holding
+        return now if now.transactions or self._held_before.transactions else None
+
+    @property
     def next_due_ms(self) -> int | None:
-        """When a delayed message is due next, or may be: known after `save`."""
-        return self._delays.next_due_ms
+        """When it has something to do even if nothing happens until then: known after `save`.
+
+        None if it holds nothing that comes to an end.
+        """
+        return self._next_due_ms
 
     def save(self) -> tuple[bytes, int | None]:
-        """The state to go on from, and when to set a timer for; None if one is set, or none is needed."""
+        """The state to go on from, and when to set a timer for; None if one is set, or none is needed.
+
+        A shard that holds something takes part in every batch: so each tells what is held, and when the next
+        one is due.
+        """
         delayed = self._delays.save()
-        deadlines = (
-            self._transactions.next_deadline_ms(),
-            self._messages.next_deadline_ms(),
-            self._delays.next_deadline_ms(),
-        )
-        next_ms = min((each for each in deadlines if each is not None), default=None)
-        is_set = next_ms is None or self._now_ms < self._wake_ms <= next_ms
-        if not is_set and next_ms is not None:
-            self._wake_ms = next_ms = max(next_ms, self._now_ms + 1)
+        ends = (self._transactions.next_deadline_ms(), self._messages.next_deadline_ms())
+        due = [-(-end_ms // self._step_ms) * self._step_ms for end_ms in ends if end_ms is not None]
+        if (delayed_ms := self._delays.next_due_ms) is not None:
+            due.append(delayed_ms)
+        self._next_due_ms = min(due, default=None)
+        next_batch_ms = self._now_ms + 1
+        holds = self._next_due_ms is not None or self._transactions.holding.transactions > 0
+        to_set = holds and self._wake_ms != next_batch_ms
+        if to_set:
+            self._wake_ms = next_batch_ms
         summary = Summary(self._transactions.save(), self._messages.save(), self._wake_ms, delayed)
-        return pack(summary), None if is_set else next_ms
+        return pack(summary), next_batch_ms if to_set else None
 
     def _check_order(self, event: Event) -> None:
         if event.offset <= self._last_offset:

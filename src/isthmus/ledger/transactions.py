@@ -61,6 +61,16 @@ class Transaction(msgspec.Struct, array_like=True):
         return self.next_place >= self.count and not self.ahead
 
 
+class Holding(msgspec.Struct, array_like=True, frozen=True):
+    """How many transactions a partition has without outcome."""
+
+    transactions: int = 0
+    prepared: int = 0
+    """Those of them that wait for their outcome for ever."""
+    since_ms: int = 0
+    """When the oldest of them began, by the journal's time; 0 if there is none."""
+
+
 class Summary(msgspec.Struct, array_like=True):
     """What is kept of a partition's transactions, but for their records."""
 
@@ -113,6 +123,16 @@ class Transactions:
         reached_ms = self._now_ms if idle else min(self._clock_ms, self._now_ms)
         for transaction in [each for each in self._open.values() if self._overdue(each, reached_ms)]:
             yield from self._roll_back(transaction)
+
+    @property
+    def holding(self) -> Holding:
+        """What waits for its outcome."""
+        still = self._open.values()
+        return Holding(
+            len(still),
+            sum(each.prepared for each in still),
+            min((each.since_ms for each in still), default=0),
+        )
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` is worth calling even if nothing happens until then."""

@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
@@ -32,37 +33,78 @@ class Checkpoint:
 
 def read_checkpoint(spark: SparkSession, folder: str) -> Checkpoint | None:
     """The checkpoint in the folder; None if no query has ever started there."""
-    # Not in PySpark's public interface, and the only way to a file system that Spark alone is configured for.
-    jvm: Any = spark.sparkContext._jvm
-    root = jvm.org.apache.hadoop.fs.Path(folder)
-    files = root.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+    return _read(_SparksFolder(spark, folder))
 
-    def path(*names: str) -> Any:
-        return jvm.org.apache.hadoop.fs.Path(root, "/".join(names))
 
-    def modified_ms(*names: str) -> int:
-        return int(files.getFileStatus(path(*names)).getModificationTime())
+def read_local_checkpoint(folder: Path) -> Checkpoint | None:
+    """The same for a folder of this machine, without Spark."""
+    return _read(_LocalFolder(folder))
 
-    def text(*names: str) -> str:
-        stream = files.open(path(*names))
+
+class _Folder(Protocol):
+    def has(self, name: str) -> bool: ...
+    def names(self, folder: str) -> set[str]: ...
+    def modified_ms(self, name: str) -> int: ...
+    def text(self, name: str) -> str: ...
+
+
+def _read(folder: _Folder) -> Checkpoint | None:
+    if not folder.has("metadata"):
+        return None
+    # Spark trims both logs: only a commit whose offsets are still known says anything.
+    offsets, commits = (
+        {name for name in folder.names(log) if name.isdecimal()} if folder.has(log) else set()
+        for log in ("offsets", "commits")
+    )
+    if not offsets & commits:
+        return Checkpoint({}, folder.modified_ms("metadata"))
+    last = max(offsets & commits, key=int)
+    written_ms = min(folder.modified_ms(f"{log}/{last}") for log in ("offsets", "commits"))
+    return Checkpoint(parse_offsets(folder.text(f"offsets/{last}")), written_ms)
+
+
+class _LocalFolder:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def has(self, name: str) -> bool:
+        return (self._root / name).exists()
+
+    def names(self, folder: str) -> set[str]:
+        return {each.name for each in (self._root / folder).iterdir()}
+
+    def modified_ms(self, name: str) -> int:
+        return int((self._root / name).stat().st_mtime * 1000)
+
+    def text(self, name: str) -> str:
+        return (self._root / name).read_text(encoding="utf-8")
+
+
+class _SparksFolder:
+    """A folder on a file system that Spark alone may be configured for."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        # Not in PySpark's public interface, and the only way to such a file system.
+        jvm: Any = spark.sparkContext._jvm
+        self._path = jvm.org.apache.hadoop.fs.Path
+        self._root = self._path(root)
+        self._files = self._root.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
+
+    def has(self, name: str) -> bool:
+        return bool(self._files.exists(self._path(self._root, name)))
+
+    def names(self, folder: str) -> set[str]:
+        return {each.getPath().getName() for each in self._files.listStatus(self._path(self._root, folder))}
+
+    def modified_ms(self, name: str) -> int:
+        return int(self._files.getFileStatus(self._path(self._root, name)).getModificationTime())
+
+    def text(self, name: str) -> str:
+        stream = self._files.open(self._path(self._root, name))
         try:
             return bytes(stream.readAllBytes()).decode()
         finally:
             stream.close()
-
-    def batches(log: str) -> set[str]:
-        listed = files.listStatus(path(log)) if files.exists(path(log)) else ()
-        return {name for each in listed if (name := each.getPath().getName()).isdecimal()}
-
-    if not files.exists(path("metadata")):
-        return None
-    # Spark trims both logs: only a commit whose offsets are still known says anything.
-    committed = batches("commits") & batches("offsets")
-    if not committed:
-        return Checkpoint({}, modified_ms("metadata"))
-    last = max(committed, key=int)
-    written_ms = min(modified_ms("offsets", last), modified_ms("commits", last))
-    return Checkpoint(parse_offsets(text("offsets", last)), written_ms)
 
 
 def parse_offsets(text: str) -> dict[tuple[str, int], int]:

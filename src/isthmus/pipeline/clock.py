@@ -1,64 +1,64 @@
 """What keeps the ledger's time when nothing else happens.
 
 The ledger runs a batch only when its topics have something new: one for nothing costs as much as one
-with work. A transaction that is left alone must time out all the same, so the clock has a topic of its own,
-into which it ticks. What a tick says does not matter; that it comes is all.
+with work. A transaction that is left alone must time out all the same, and a delayed message is due at its
+time. So each batch tells when the next one is needed, and the clock ticks then: in a topic of its own, with
+as many records as wake the ledger. What they say does not matter. The first tick has a ledger that has just
+started tell what it waits for.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Producer
 
-from isthmus.kafka.blocking import create_topics, producer
+from isthmus.journal.wake_ledger import LOOK_RECORDS
+from isthmus.kafka.blocking import producer
 from isthmus.kafka.options import Kafka
 
-LONGEST_TICK_S, SHORTEST_TICK_S = 15.0, 0.5
-TICKS_A_TIMEOUT = 20
-"""Where nothing else happens, a transaction is rolled back late by so small a part of its time-out."""
+LONGEST_SLEEP_S = 3_600.0
+"""What a ledger that died in the wrong moment did not tell is found out after so long."""
 
-_TOPIC_CONFIG = {"retention.ms": str(60 * 60 * 1000), "segment.ms": str(60 * 60 * 1000)}
+_GIVE_UP_S = 15.0
 
 
-def prepare_clock(kafka: Kafka, topic: str) -> None:
-    """Make the clock's topic if it is missing. Raises `HardFailure` when Kafka refuses."""
-    create_topics(kafka, [topic], 1, _TOPIC_CONFIG)
+def wake_ledger(
+    producer: Producer, topic: str, on_delivery: Callable[[KafkaError | None, object], None] | None = None
+) -> None:
+    """Wake the ledger whose clock has that topic; ``on_delivery`` hears what became of the last record."""
+    for _ in range(LOOK_RECORDS - 1):
+        producer.produce(topic)
+    producer.produce(topic, on_delivery=on_delivery)
 
 
 class Clock:
-    """Ticks, if it is called often enough. A tick that Kafka does not take is made up for by the next one."""
+    """Ticks, if it is called often enough. A tick that Kafka does not take is made up for at once."""
 
-    def __init__(
-        self, kafka: Kafka, topic: str, timeout_ms: int, now: Callable[[], float] = time.monotonic
-    ) -> None:
-        """``timeout_ms`` is after how long transactions are rolled back."""
-        self._every_s = min(max(timeout_ms / 1000 / TICKS_A_TIMEOUT, SHORTEST_TICK_S), LONGEST_TICK_S)
+    def __init__(self, kafka: Kafka, topic: str, now: Callable[[], float] = time.time) -> None:
+        """``now`` tells Unix time."""
         self._kafka = kafka
         self._topic = topic
         self._now = now
         self._due = now()
-        self._wake_ms = math.inf
         self._missed = True
         """Whether Kafka did not get a tick. Its client may have lost its brokers for good: it is replaced."""
 
     def wake_at(self, time_ms: int) -> None:
-        """Tick once more at a time, in milliseconds of Unix time."""
-        self._wake_ms = min(self._wake_ms, time_ms)
+        """Tick at a time, in milliseconds of Unix time, or before that."""
+        self._due = min(self._due, time_ms / 1000)
 
     def poll(self) -> None:
         """Tick, if it is time."""
         if self._missed:
-            self._missed = False
-            options = {"message.timeout.ms": round(LONGEST_TICK_S * 1000)}
+            self._missed, self._due = False, self._now()
+            options = {"message.timeout.ms": round(_GIVE_UP_S * 1000)}
             self._producer = producer(self._kafka, options)
         self._producer.poll(0)
-        if self._now() >= self._due or time.time() * 1000 >= self._wake_ms:
-            self._wake_ms = math.inf  # whoever waits for more says so again
-            self._due = self._now() + self._every_s
-            self._producer.produce(self._topic, value=b"tick", on_delivery=self._told)
+        if self._now() >= self._due and not len(self._producer):
+            self._due = self._now() + LONGEST_SLEEP_S  # the batch that follows tells what is waited for
+            wake_ledger(self._producer, self._topic, self._told)
 
     def _told(self, error: KafkaError | None, _: object) -> None:
         self._missed = error is not None

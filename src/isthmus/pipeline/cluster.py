@@ -5,8 +5,9 @@ On a master other than ``local[…]`` the driver
 - sends them this package (`ship_package`), and tries whether their Python can run it (`try_python`);
 - refuses to start with fewer task slots than the queries need (`await_slots`): in real-time mode a task holds
   its slot for as long as the batch goes on, so a partition without one would wait for minutes;
-- has a task fail that Spark tries a second time (`first_attempts`): the first one may have published already.
-  The query then starts again, without what is published.
+- ends what runs when an executor is lost (`end_jobs_with_executors`), and has a task fail that Spark tries a
+  second time (`first_attempts`): the first one may have published already. The query then starts again,
+  without what is published.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from isthmus.errors import HardFailure, Outage
 
 SECOND_ATTEMPT = "isthmus-second-attempt"
 """The message of the error with which a task fails that is not the first of its kind."""
+
+JOBS_ENDED = "cancelled as part of cancellation of all jobs"
+"""What Spark says of a job that ended with an executor."""
 
 REGISTRATION_S = 60.0
 """How long executors may take to start and register."""
@@ -116,10 +120,26 @@ def _too_few(found: int, needed: int) -> str:
     )
 
 
+def end_jobs_with_executors(spark: SparkSession) -> None:
+    """Have all jobs end when an executor is lost.
+
+    Spark would try its tasks again on the executors that are left, often when the time of a real-time batch
+    is over: such a task reads nothing, so that it cannot refuse a record, and reports that nothing was there.
+    The next batch would publish again what the lost task had published.
+    """
+    jvm: Any = spark.sparkContext._jvm
+    context: Any = spark.sparkContext._jsc.sc()
+    events = jvm.java.lang.Class.forName("org.apache.spark.scheduler.SparkListenerInterface")
+    # In the driver itself: to ask Python first would take longer than Spark may take for the next batch.
+    listener = jvm.java.beans.EventHandler.create(events, context, "cancelAllJobs", None, "onExecutorRemoved")
+    context.addSparkListener(listener)
+
+
 def first_attempts(rows: DataFrame) -> DataFrame:
     """The same rows; a task that is tried again fails at its first one.
 
-    A failed task is not tried again (``spark.task.maxFailures``), but one whose executor was lost is.
+    A failed task is not tried again (``spark.task.maxFailures``), but one whose executor was lost is, until
+    `end_jobs_with_executors` has ended its job.
     """
     # Spark tells its log so: "task 3.1 in stage 2.0 (TID 7)" is the second attempt at task 3.
     task = F.reflect(F.lit("org.slf4j.MDC"), F.lit("get"), F.lit("task_name"))

@@ -12,7 +12,7 @@ from isthmus.config.model.settings import Settings
 from isthmus.errors import HardFailure, Outage
 from isthmus.kafka.blocking import describe
 from isthmus.kafka.options import Kafka
-from isthmus.pipeline.cluster import SECOND_ATTEMPT
+from isthmus.pipeline.cluster import JOBS_ENDED, SECOND_ATTEMPT
 from isthmus.pipeline.prepare import check_topics
 from isthmus.pipeline.router import STOP_MARK
 
@@ -32,9 +32,14 @@ _PASSING = re.compile(
     # A process of the ledger's was killed, or the machine is too busy to start one.
     r"|Python worker (?:failed to connect back|exited unexpectedly)"
     # An executor of a cluster was lost, with its machine or without.
-    rf"|ExecutorLostFailure|{SECOND_ATTEMPT}"
+    rf"|ExecutorLostFailure|{SECOND_ATTEMPT}|{JOBS_ENDED}"
 )
 """What ends by itself: a broker that is unavailable or moves, a process that is replaced."""
+
+
+def may_pass(error: str) -> bool:
+    """Whether a query that ended with this exception is worth starting again."""
+    return _PASSING.search(error) is not None
 
 
 def explain(query: str, error: str, settings: Settings, kafka: Kafka, log: str) -> HardFailure:
@@ -54,7 +59,9 @@ def explain(query: str, error: str, settings: Settings, kafka: Kafka, log: str) 
     causes = _CAUSE.findall(error)
     kind, message = causes[-1] if causes else ("", "".join(error.strip().splitlines()[:1]))
     said = ": ".join(part for part in (kind.rpartition(".")[2], message.strip()) if part)
-    kind_of_failure = Outage if _PASSING.search(error) else HardFailure
+    if JOBS_ENDED in error:
+        said = "an executor of the cluster was lost"
+    kind_of_failure = Outage if may_pass(error) else HardFailure
     return kind_of_failure(
         f"the {query} stopped: {said or 'Spark does not say why'}",
         remedy=f"see {log}; the {query} goes on from its checkpoint when it is started again",

@@ -15,9 +15,10 @@ same way; what of it had been written is not written again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -28,10 +29,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from isthmus.journal import layout
 from isthmus.journal.layout import Op
 from isthmus.journal.partitions import JournalPartitions
+from isthmus.journal.wake_ledger import LOOK_RECORDS, LOOK_S
 from isthmus.kafka.options import Kafka
 from isthmus.ledger.events import CLOCK, PLAIN_FORM
-from isthmus.ledger.transactions import OUTCOMES, RECORDS
-from isthmus.pipeline.clock import prepare_clock
+from isthmus.ledger.transactions import OUTCOMES, RECORDS, Holding
 from isthmus.pipeline.exactly_once import prepare_markers
 from isthmus.pipeline.ledger_tasks import CHUNK, SHARD_CHUNK, LedgerProcessor, Packer, UpdateWriter
 from isthmus.pipeline.publish import BATCH_SOURCE, SOURCE_DEFAULTS
@@ -61,11 +62,17 @@ class LedgerPlan:
 
     bridge_id: str
     journal_topic: str
+    clock_topic: str
+    """What makes it look at the time when nothing else happens, or at the journal at once."""
     places: JournalPartitions
     timeout_ms: int
     """After so long without outcome a transaction is rolled back."""
     interval_ms: int = 200
     """How often it looks for something new: each look costs requests to Kafka, idle or not."""
+    look_records: int = LOOK_RECORDS
+    """So many new records are worth a batch; see `isthmus.journal.wake_ledger`."""
+    look_s: float = LOOK_S
+    """After so long any number of them is."""
     max_records_per_batch: int = 500_000
     """So that a long backlog does not become one batch, which would have to fit in memory."""
 
@@ -73,11 +80,6 @@ class LedgerPlan:
     def markers_topic(self) -> str:
         """Where the ledger notes which batches are written."""
         return f"isthmus.{self.bridge_id}.ledger.markers"
-
-    @property
-    def clock_topic(self) -> str:
-        """What makes it look at the time when nothing else happens."""
-        return f"isthmus.{self.bridge_id}.ledger.clock"
 
 
 def ledger_session(spark: SparkSession, plan: LedgerPlan) -> SparkSession:
@@ -91,7 +93,7 @@ def ledger_session(spark: SparkSession, plan: LedgerPlan) -> SparkSession:
 
 def start_ledger(spark: SparkSession, kafka: Kafka, plan: LedgerPlan, checkpoint: str) -> StreamingQuery:
     """Start the ledger, from where the checkpoint says."""
-    writer = ledger_writer(spark, kafka, plan, checkpoint)
+    writer = ledger_writer(spark, kafka, plan, checkpoint, time_mode="ProcessingTime")
     return writer.trigger(processingTime=f"{plan.interval_ms} milliseconds").start()
 
 
@@ -101,20 +103,33 @@ def ledger_writer(
     plan: LedgerPlan,
     checkpoint: str,
     *,
-    time_mode: str = "ProcessingTime",
+    time_mode: Literal["ProcessingTime", "None"],
 ) -> DataStreamWriter:
-    """The ledger's query, ready for a trigger. With the ``time_mode`` None it knows no time, but can end."""
+    """The ledger's query, ready for a trigger.
+
+    With the ``time_mode`` None it knows no time and waits for nothing, but can end.
+    """
     prepare_markers(kafka, plan.markers_topic, plan.places.session_partitions)
-    prepare_clock(kafka, plan.clock_topic)
     session = ledger_session(spark, plan)
-    updates = decide(_read_journal(session, kafka, plan), plan, time_mode)
+    patience: dict[str, int | str] = {
+        "minOffsetsPerTrigger": plan.look_records,
+        "maxTriggerDelay": f"{round(plan.look_s)}s",
+    }
+    rows = _read_journal(session, kafka, plan, patience if time_mode == "ProcessingTime" else {})
+    updates = decide(rows, plan, time_mode)
     writer = UpdateWriter(
         kafka, plan.journal_topic, plan.places, f"isthmus.{plan.bridge_id}.{NAME}", plan.markers_topic
     )
     # Not foreachBatch: for that the JVM calls Python, at a port where anybody on this machine could.
     with _processes_of_their_own(session):
-        written = updates.mapInArrow(writer, "committed long, removed long, due_ms long")
-    written = written.observe(NAME, F.min("due_ms").alias("due_ms"))
+        written = updates.mapInArrow(
+            writer, "committed long, removed long, due_ms long, held array<array<long>>"
+        )
+    # What was committed may concern the ledger again.
+    again_ms = F.when(F.col("committed") > 0, F.lit(0))
+    written = written.observe(
+        NAME, F.min(F.least("due_ms", again_ms)).alias("due_ms"), F.collect_list("held").alias("held")
+    )
     return (
         written.writeStream.format("noop")
         .queryName(NAME)
@@ -138,25 +153,44 @@ def _processes_of_their_own(spark: SparkSession) -> Iterator[None]:
         del environment["ISTHMUS_TASKS"]
 
 
-class NextDue:
-    """Tells of a running ledger when a delayed message is due next, as its batches say."""
+class Told:
+    """What the batches of a running ledger tell: when it is to run next, and what it holds."""
 
     def __init__(self) -> None:
         self._last_batch = -1
+        self._holding: dict[int, Holding] = {}
 
     def read(self, progress: Iterable[StreamingQueryProgress]) -> int | None:
-        """The earliest time that batches have told which were not read yet, in milliseconds of Unix time."""
+        """Take in the batches that were not read yet.
+
+        Returns when the ledger is to run next even if nothing happens, in milliseconds of Unix time.
+        """
         due = []
         for each in progress:
             told = each.observedMetrics.get(NAME)
-            due_ms = None if told is None else told["due_ms"]
-            if due_ms is not None and each.batchId > self._last_batch:
-                due.append(int(due_ms))
-                self._last_batch = each.batchId
+            if told is None or each.batchId <= self._last_batch:
+                continue
+            self._last_batch = each.batchId
+            if told["due_ms"] is not None:
+                due.append(int(told["due_ms"]))
+            for shard, *figures in (report for task in told["held"] or () for report in task):
+                self._holding[shard] = Holding(*figures)
         return min(due, default=None)
 
+    @property
+    def holding(self) -> Holding:
+        """The transactions without outcome, of all shards together."""
+        shards = [each for each in self._holding.copy().values() if each.transactions]
+        return Holding(
+            sum(each.transactions for each in shards),
+            sum(each.prepared for each in shards),
+            min((each.since_ms for each in shards), default=0),
+        )
 
-def _read_journal(spark: SparkSession, kafka: Kafka, plan: LedgerPlan) -> DataFrame:
+
+def _read_journal(
+    spark: SparkSession, kafka: Kafka, plan: LedgerPlan, patience: Mapping[str, int | str]
+) -> DataFrame:
     options = SOURCE_DEFAULTS | BATCH_SOURCE | kafka.java_options()
     return (
         spark.readStream.format("kafka")
@@ -165,6 +199,7 @@ def _read_journal(spark: SparkSession, kafka: Kafka, plan: LedgerPlan) -> DataFr
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "true")
         .option("maxOffsetsPerTrigger", plan.max_records_per_batch)
+        .options(**patience)
         .options(**{f"kafka.{name}": value for name, value in options.items()})
         .load()
         .where(F.col("topic") == plan.journal_topic)

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pandas as pd
 import pyarrow as pa
+from msgspec.structs import astuple
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
@@ -48,6 +50,7 @@ from isthmus.ledger.events import (
     unpack_updates,
 )
 from isthmus.ledger.machine import Shard, shard_of
+from isthmus.ledger.transactions import Holding
 from isthmus.pipeline.exactly_once import Placed, Task, write_once, write_repeatable
 
 COLUMNS = (
@@ -64,10 +67,19 @@ COLUMNS = (
 )
 """What `Packer` reads beside ``value`` and ``headers``: an `Event`, but for its record. None is ever null."""
 DUE = -2
-"""The partition of an update that is none: its key says when a delayed message is due next."""
+"""The partition of an update that is none: its key says when the shard has something to do next."""
+HOLDING = -3
+"""Likewise: its key is a packed `Report`."""
 _ADD = (layout.OP, Op.ADD.encode())
 CHUNK = "chunk binary"
 SHARD_CHUNK = "shard int, chunk binary"
+
+
+class Report(msgspec.Struct, array_like=True, frozen=True):
+    """What a shard tells of itself."""
+
+    shard: int
+    holding: Holding
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +145,9 @@ def _values(array: pa.Array) -> list[Any]:
     return array.to_numpy(zero_copy_only=False).tolist()  # type: ignore[no-any-return]
 
 
+read_report = msgspec.msgpack.Decoder(Report).decode
+
+
 class SparkChunks:
     """Chunks in Spark's state store."""
 
@@ -190,9 +205,9 @@ class LedgerProcessor(StatefulProcessor):
     def _run(
         self, key: tuple[Any, ...], taken: Iterable[Event], timers: TimerValues
     ) -> Iterator[pd.DataFrame]:
-        saved = self._summary.get()
+        saved, number = self._summary.get(), self._numbers[int(key[0])]
         shard = Shard(
-            self._numbers[int(key[0])],
+            number,
             None if saved is None else bytes(saved[0]),
             SparkChunks(self._chunks),
             self._places,
@@ -205,6 +220,8 @@ class LedgerProcessor(StatefulProcessor):
         self._summary.update((summary,))
         if shard.next_due_ms is not None:
             yield pd.DataFrame({"chunk": [pack([Update(DUE, str(shard.next_due_ms).encode())])]})
+        if (holding := shard.holding) is not None:
+            yield pd.DataFrame({"chunk": [pack([Update(HOLDING, pack(Report(number, holding)))])]})
         if wake_ms is not None:
             self._handle.registerTimer(wake_ms)
 
@@ -223,29 +240,37 @@ class UpdateWriter:
     markers: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """For ``mapInArrow``; says what was committed and removed, and when a delayed message is due next."""
+        """For ``mapInArrow``; says what was committed and removed, and what shards tell: `HOLDING`, `DUE`."""
         number, query_id, batch = _running()
         task = Task(self.name, query_id, number, self.markers)
         due: list[int] = []
+        held: dict[int, Holding] = {}
         with tempfile.SpooledTemporaryFile(max_size=32 * CHUNK_BYTES) as tombstones:
-            committed = _Counted(self._committed(_updates(batches), tombstones, due))
+            committed = _Counted(self._committed(_updates(batches), tombstones, due, held))
             write_once(self.kafka, task, batch, committed)
             any_removed = tombstones.tell() > 0
             tombstones.seek(0)
             removed = write_repeatable(self.kafka, self._tombstones(tombstones)) if any_removed else 0
         due_ms = min(due, default=None)
+        reports = [[shard, *astuple(holding)] for shard, holding in held.items()]
         counts = {
             "committed": [committed.count],
             "removed": [removed],
             "due_ms": pa.array([due_ms], pa.int64()),
+            "held": pa.array([reports], pa.list_(pa.list_(pa.int64()))),
         }
         yield pa.RecordBatch.from_pydict(counts)
 
-    def _committed(self, updates: Iterable[Update], tombstones: Any, due: list[int]) -> Iterator[Placed]:
+    def _committed(
+        self, updates: Iterable[Update], tombstones: Any, due: list[int], held: dict[int, Holding]
+    ) -> Iterator[Placed]:
         aside: list[Update] = []
         for update in updates:
             if update.partition == DUE:
                 due.append(int(update.key))
+            elif update.partition == HOLDING:
+                report = read_report(update.key)
+                held[report.shard] = report.holding  # the last one holds
             elif update.record is None:
                 aside.append(update)
                 if len(aside) == 1_000:

@@ -6,37 +6,36 @@ record that is published carries this bridge's `layout.ORIGIN` and the journal p
 
 1. begins when the run before it can no longer write (`hold`, `await_tasks`, `close_producers`),
 2. reads from the checkpoint how far that run had got, and when (`isthmus.pipeline.checkpoint`),
-3. reads the ids of what was published since, from the destinations themselves (`find_published`),
-4. runs the same plan up to the present, without those (`leave_out`), and only then goes on as usual.
+3. reads the ids of what was published since, from the destinations themselves (`Search`),
+4. runs the same plan up to the present, without those (`isthmus.pipeline.published`), and then goes on.
 
 It also finds the topics that an edge knew when it accepted a message, and that are gone by now: a producer
 would wait for such a one in vain, and the query would end.
 
-While it runs nothing is paid for it. It relies on the destinations: they must still have what was published
-after the checkpoint, and the clocks of brokers, driver and file system must agree within `MARGIN_MS`.
+While it runs nothing is paid for it, or after such a start two comparisons for a record. It relies on the
+destinations: they must still have what was published after the checkpoint. The clocks of brokers, driver and
+file system must agree within `MARGIN_MS`.
 """
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-import pyarrow as pa
 from confluent_kafka import Message
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from isthmus.errors import HardFailure, Outage
+from isthmus.events.pipeline import Behind, DriverAwaited, Searching
 from isthmus.journal import layout
-from isthmus.kafka.blocking import describe, end_offsets, read_after, read_since
+from isthmus.kafka.blocking import describe, end_offsets, offsets_at, read_between
 from isthmus.kafka.options import Kafka
-from isthmus.pipeline.checkpoint import read_checkpoint
+from isthmus.pipeline.checkpoint import Checkpoint
+from isthmus.pipeline.published import Partition, Place, Position, Published
 from isthmus.routing.plan import RoutingPlan
 from isthmus.routing.route import topic_of_address
 
@@ -49,117 +48,124 @@ PATIENCE_S = 30.0
 DRIVER_PATIENCE_S = 90.0
 """How long the end of another driver is waited for. On a busy machine a JVM takes its time to exit."""
 
-_log = logging.getLogger(__name__)
+
+class Seen(NamedTuple):
+    """Where a search stands."""
+
+    behind: int
+    """How many records are after the checkpoint."""
+    after: Mapping[Partition, int]
+    """The checkpoint's offsets, for each partition of the sources."""
+    missing: frozenset[str]
+    """Topics that an edge knew when it accepted a message, and that are gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What a start has to heed: what is published already, and which topics are gone."""
+class Search:
+    """What was published of the records after a query's checkpoint, by the destinations themselves.
 
-    topics: list[str] = field(default_factory=list)
-    """For each record that is published, the topics that it is in, or might be by another plan."""
-    ids: list[str] = field(default_factory=list)
-    """The id of each."""
-    routes: list[str] = field(default_factory=list)
-    """The route that each dead letter failed on; empty for other records. Two may have failed on one."""
-    missing_topics: frozenset[str] = frozenset()
-    """Topics that messages are to go to by the direct route, and that cannot be written any more."""
-
-    def add(self, identity: str, topic: str, route: str) -> None:
-        """Note a record that is not to be published again."""
-        self.topics.append(topic)
-        self.ids.append(identity)
-        self.routes.append(route)
-
-
-def find_published(
-    spark: SparkSession, kafka: Kafka, plan: RoutingPlan, checkpoint: str, *, margin_ms: int = MARGIN_MS
-) -> Published | None:
-    """What was published of the records after the checkpoint; None if nothing was, and no topic is gone.
-
-    Call it when nobody writes any more. Raises `Outage` when Kafka does not answer.
+    What was read is not read again: so most of it can be looked at while the query still runs, or while Spark
+    starts.
     """
-    began = time.monotonic()
-    last = read_checkpoint(spark, checkpoint)
-    if last is None:
-        return None
-    ends = end_offsets(kafka, (plan.journal_topic, *plan.source_topics))
-    behind = sum(max(0, end - last.offsets.get(partition, 0)) for partition, end in ends.items())
-    if not behind:
-        return None
-    # The margin also finds what was published before the checkpoint.
-    after = {partition: last.offsets.get(partition, 0) for partition in ends}
-    direct, missing = _direct_topics(kafka, plan, after)
-    found = _search(kafka, plan, destinations(plan) | direct, last.time_ms - margin_ms, after)
-    _log.warning(
-        "%d records are after the router's checkpoint, of which %d are published (searched for %.1f s)",
-        *(behind, len(set(found.ids)), time.monotonic() - began),
-    )
-    return replace(found, missing_topics=missing) if found.ids or missing else None
 
+    def __init__(self, kafka: Kafka, *, margin_ms: int = MARGIN_MS) -> None:
+        self._kafka = kafka
+        self._margin_ms = margin_ms
+        self._since_ms: int | None = None
+        """When the checkpoint was written that was looked at first."""
+        self._read_to: dict[Partition, int] = {}
+        """By partition of a destination, and of the journal: up to where it was read."""
+        self._found: dict[Position, frozenset[Place]] = {}
+        self._named: set[str] = set()
+        """The topics that the direct route may have published to."""
+        self._vouched: set[str] = set()
+        """Those of them that an edge had found when it accepted the message."""
 
-def _direct_topics(
-    kafka: Kafka, plan: RoutingPlan, after: Mapping[tuple[str, int], int]
-) -> tuple[set[str], frozenset[str]]:
-    """The topics that the direct route may have published records to which are after these offsets; and those
-    of them that an edge has found, and that are gone."""
-    if not any(route.is_direct for route in plan.routes):
-        return set(), frozenset()
-    progress = _Progress("looking for the topics that messages go to: %d records seen, %d found")
-    found: set[str] = set()
-    named: set[str] = set()
-    journal = {each: offset for each, offset in after.items() if each[0] == plan.journal_topic}
-    for record in read_after(kafka, journal):
-        headers = _headers(record)
-        if (topic := layout.find_topic(headers)) is not None:
-            found.add(topic.name)
-        else:
-            named.add(topic_of_address(_last(headers, layout.ADDRESS) or ""))
-        progress.seen(len(found))
-    facts = describe(kafka, found)
-    missing = {topic for topic in found if topic not in facts or not facts[topic].writable}
-    # Whoever wrote a record without looking for its topic can only mean one that the plan has.
-    return found | (named & plan.partitions.keys()), frozenset(missing)
+    def find(self, plan: RoutingPlan, last: Checkpoint | None) -> Published | None:
+        """What the plan must not publish again, and what it cannot; None if there is no such thing.
 
+        ``last`` is the checkpoint. It is the whole truth when nobody writes any more. Raises `Outage` when
+        Kafka does not answer.
+        """
+        began = time.monotonic()
+        seen = self.look(plan, last)
+        if seen is None:
+            return None
+        # The margin also finds what was published before the checkpoint.
+        found = {each: places for each, places in self._found.items() if each[2] >= seen.after[each[:2]]}
+        Behind(seen.behind, len(found), time.monotonic() - began).emit()
+        if not found and not seen.missing:
+            return None
+        return Published(plan, seen.after, found, seen.missing)
 
-def _search(
-    kafka: Kafka,
-    plan: RoutingPlan,
-    topics: Collection[str],
-    since_ms: int,
-    after: Mapping[tuple[str, int], int],
-) -> Published:
-    found = Published()
-    origin = plan.bridge_id.encode()
-    progress = _Progress("looking for what is published already: %d records seen, %d to leave out")
-    for record in read_since(kafka, topics, since_ms):
-        marks = published_marks(record, origin)
-        if marks is not None and _is_after(marks[0], after):
-            identity, route = marks
-            topic = record.topic() or ""
-            for place in ((topic, route), *_other_outcomes(plan, topic, route)):
-                found.add(identity, *place)
-        progress.seen(len(found.ids))
-    return found
+    def look(self, plan: RoutingPlan, last: Checkpoint | None) -> Seen | None:
+        """Read what there is by now; None if nothing is after the checkpoint. Raises `Outage` likewise."""
+        if last is None:
+            return None
+        ends = end_offsets(self._kafka, (plan.journal_topic, *plan.source_topics))
+        after = {partition: last.offsets.get(partition, 0) for partition in ends}
+        behind = sum(max(0, end - after[partition]) for partition, end in ends.items())
+        if not behind:
+            return None
+        if self._since_ms is None or last.time_ms < self._since_ms:
+            self._since_ms = last.time_ms
+            self._read_to.clear()  # behind an older checkpoint is more
+        if any(route.is_direct for route in plan.routes):
+            self._look_for_topics(plan, after, ends)
+        facts = describe(self._kafka, self._vouched)
+        missing = {topic for topic in self._vouched if topic not in facts or not facts[topic].writable}
+        # Whoever wrote a record without looking for its topic can only mean one that the plan has.
+        named = self._vouched | (self._named & plan.partitions.keys())
+        self._look_into(destinations(plan) | named, plan.bridge_id, after)
+        return Seen(behind, after, frozenset(missing))
 
+    def _look_for_topics(
+        self, plan: RoutingPlan, after: Mapping[Partition, int], ends: Mapping[Partition, int]
+    ) -> None:
+        progress = _Progress("looking for the topics that messages go to", "found")
+        journal = {each: end for each, end in ends.items() if each[0] == plan.journal_topic}
+        for record in self._news({each: after[each] for each in journal}, journal):
+            headers = _headers(record)
+            if (topic := layout.find_topic(headers)) is not None:
+                self._vouched.add(topic.name)
+            else:
+                address = dict(headers).get(layout.ADDRESS) or b""
+                self._named.add(topic_of_address(address.decode(errors="replace")))
+            progress.seen(len(self._vouched))
 
-def _other_outcomes(plan: RoutingPlan, topic: str, route: str) -> Iterator[tuple[str, str]]:
-    """Where what was published might go by the plan as it is now, which need not be that of the last run.
+    def _look_into(self, topics: Collection[str], bridge_id: str, after: Mapping[Partition, int]) -> None:
+        ends = end_offsets(self._kafka, topics)
+        unread = {each: end for each, end in ends.items() if each not in self._read_to}
+        starts = offsets_at(self._kafka, unread, (self._since_ms or 0) - self._margin_ms)
+        sources = {f"{topic}:{partition}": (topic, partition) for topic, partition in after}
+        grown: dict[tuple[frozenset[Place] | None, Place], frozenset[Place]] = {}
+        origin = bridge_id.encode()
+        progress = _Progress("looking for what is published already", "to leave out")
+        for record in self._news(starts, ends):
+            progress.seen(len(self._found))
+            marks = published_marks(record, origin)
+            if marks is None:
+                continue
+            source, _, offset = marks[0].rpartition(":")
+            if source not in sources or not offset.isdecimal():
+                continue  # another kind of id, such as an edge gives
+            position = (*sources[source], int(offset))
+            before, place = self._found.get(position), (record.topic() or "", marks[1])
+            if (before, place) not in grown:
+                grown[before, place] = (before or frozenset()) | {place}
+            self._found[position] = grown[before, place]
 
-    A dead letter might be taken by the topic of its route, and the other way round.
-    """
-    for each in plan.routes:
-        if route and each.name == route and each.topic:
-            yield each.topic, ""
-        elif not route and each.topic == topic and plan.dead_letter_topic:
-            yield plan.dead_letter_topic, each.name
+    def _news(self, starts: Mapping[Partition, int], ends: Mapping[Partition, int]) -> Iterator[Message]:
+        """The records from there to the ends, without those that were read."""
+        read = {each: self._read_to[each] for each in ends.keys() & self._read_to.keys()}
+        yield from read_between(self._kafka, {**starts, **read}, ends)
+        self._read_to |= ends
 
 
 class _Progress:
     """Says how far a search is, if it takes long."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, what: str, found_are: str) -> None:
+        self._what, self._found_are = what, found_are
         self._seen = 0
         self._due = time.monotonic() + PROGRESS_S
 
@@ -168,16 +174,7 @@ class _Progress:
         self._seen += 1
         if time.monotonic() > self._due:
             self._due = time.monotonic() + PROGRESS_S
-            _log.warning(self._text, self._seen, found)
-
-
-def _is_after(identity: str, offsets: Mapping[tuple[str, int], int]) -> bool:
-    """Whether it is the id of a record of the sources that is not before these offsets."""
-    match identity.rsplit(":", 2):
-        case topic, partition, offset if partition.isdecimal() and offset.isdecimal():
-            first = offsets.get((topic, int(partition)))
-            return first is not None and int(offset) >= first
-    return False  # such as the id that an edge's dead letter has
+            Searching(self._what, self._seen, found, self._found_are).emit()
 
 
 def destinations(plan: RoutingPlan) -> set[str]:
@@ -189,39 +186,18 @@ def destinations(plan: RoutingPlan) -> set[str]:
 def published_marks(record: Message, origin: bytes) -> tuple[str, str] | None:
     """The id under which a bridge published the record, and the route that it failed on if it is a dead
     letter; None if somebody else published it."""
-    headers = _headers(record)
-    if (layout.ORIGIN, origin) not in headers:
+    # The bridge's own come last: a dead letter has all headers of the record that it was before them.
+    headers = dict(_headers(record))
+    identity = headers.get(layout.STABLE_ID)
+    if identity is None or headers.get(layout.ORIGIN) != origin:
         return None
-    identity = _last(headers, layout.STABLE_ID)
-    return None if identity is None else (identity, _last(headers, layout.ERROR_ROUTE) or "")
+    return identity.decode(errors="replace"), (headers.get(layout.ERROR_ROUTE) or b"").decode(
+        errors="replace"
+    )
 
 
 def _headers(record: Message) -> layout.KafkaHeaders:
     return cast(layout.KafkaHeaders, record.headers() or [])  # what it is annotated with is for producers
-
-
-def _last(headers: layout.KafkaHeaders, wanted: str) -> str | None:
-    """The bridge's own come last: a dead letter has all headers of the record that it was before them."""
-    value = next((value for name, value in reversed(headers) if name == wanted), None)
-    return None if value is None else value.decode(errors="replace")
-
-
-def leave_out(records: DataFrame, published: Published) -> DataFrame:
-    """The records for the sink without those that are published; what one partition held keeps its order."""
-    columns = {"topic": published.topics, "id": published.ids, "route": published.routes}
-    known = records.sparkSession.createDataFrame(
-        pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
-    )
-
-    def mark(wanted: str) -> Column:
-        marks = F.filter("headers", lambda header: header["key"] == wanted)
-        return F.try_element_at(marks, F.lit(-1))["value"].cast("string")
-
-    marked = records.withColumns(
-        {"id": mark(layout.STABLE_ID), "route": F.coalesce(mark(layout.ERROR_ROUTE), F.lit(""))}
-    )
-    # Broadcast, so that the records stay in the task that read them, and so in order.
-    return marked.join(F.broadcast(known), list(columns), "left_anti").drop("id", "route")
 
 
 def await_tasks(spark: SparkSession, query: StreamingQuery, *, patience_s: float = PATIENCE_S) -> None:
@@ -299,7 +275,7 @@ def hold(spark: SparkSession, file: Path, *, patience_s: float = DRIVER_PATIENCE
                 remedy="stop it, or give this bridge a state.dir of its own",
             )
         if not told:
-            _log.warning("waiting for the Spark driver of the last run to end")
+            DriverAwaited().emit()
             told = True
         time.sleep(0.05)
     _held[str(file)] = lock

@@ -105,6 +105,6 @@ def _convert(
         }
     except SoftFailure as failure:
         return {"error_code": failure.code, "error_message": str(failure)}
-    except Exception as error:  # whatever a user's code raises is that message's failure, not the bridge's
-        said = f"{type(convert).__qualname__} raised {type(error).__name__}: {error}"
+    except Exception as error:  # headers that are no pairs: that message's failure, not the bridge's
+        said = f"the converter made what is no Kafka record: {error}"
         return {"error_code": ConversionFailure.code, "error_message": said}

@@ -10,6 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from isthmus.config.judgement.check import TopicFacts
+from isthmus.config.judgement.routing_plan import (
+    dead_letter_topics,
+    destination_topics,
+    routing_plan,
+    source_topics,
+    topics_to_describe,
+)
 from isthmus.config.model.settings import Settings
 from isthmus.errors import HardFailure
 from isthmus.journal.partitions import JournalPartitions
@@ -27,48 +34,17 @@ def prepare(settings: Settings, kafka: Kafka) -> tuple[RoutingPlan, int]:
     """The plan for the router, and how many partitions it reads. Raises `HardFailure` for what is missing."""
     make_own_topics(settings, kafka)
     if settings.kafka.embedded:
-        _, destinations, sources = _named_topics(settings)
-        create_topics(kafka, destinations | sources, EMBEDDED_PARTITIONS)
+        named = destination_topics(settings) | dead_letter_topics(settings) | source_topics(settings)
+        create_topics(kafka, named, EMBEDDED_PARTITIONS)
     return look(settings, kafka)
 
 
 def look(settings: Settings, kafka: Kafka) -> tuple[RoutingPlan, int]:
     """The same by the topics as they are: nothing is made."""
-    routed, destinations, sources = _named_topics(settings)
-    # For messages whose addresses nobody has looked up, such as those of other programs.
     names = topic_names(kafka) if settings.message_convert else set()
-    addressable = {name for name in names if name not in settings.reserved_topics}
-    facts = describe(kafka, destinations | sources | addressable)
+    facts = describe(kafka, topics_to_describe(settings, names))
     check_topics(settings, facts)
-    writable = {name for name in addressable if name in facts and facts[name].writable}
-    published = writable | routed
-    limits = {
-        name: limit
-        for name in published | destinations
-        if (limit := facts[name].max_message_bytes) is not None
-    }
-    plan = RoutingPlan(
-        bridge_id=settings.bridge_id,
-        journal_topic=settings.journal.topic,
-        source_topics=settings.routing.source_topics,
-        routes=settings.all_routes,
-        on_error=settings.routing.on_error,
-        dead_letter_topic=settings.routing.dead_letter_topic,
-        events_topic=settings.events_topic,
-        propagate_non_durable=settings.routing.non_durable == "propagate",
-        keep_destinations=settings.keeps_destinations,
-        max_message_bytes=limits,
-        max_source_bytes=_largest([facts[name].max_message_bytes for name in sources]),
-        partitions={name: facts[name].partitions for name in published},
-    )
-    return plan, sum(facts[name].partitions for name in sources)
-
-
-def _named_topics(settings: Settings) -> tuple[set[str], set[str], set[str]]:
-    """The topics that the settings name: of routes, of routes and dead letters, and those that are read."""
-    routed = {route.topic for route in (*settings.routes, *settings.temporary_routes)}
-    dead_letters = {settings.routing.dead_letter_topic} if settings.routing.dead_letter_topic else set()
-    return routed, routed | dead_letters, {settings.journal.topic, *settings.routing.source_topics}
+    return routing_plan(settings, facts), sum(facts[name].partitions for name in source_topics(settings))
 
 
 def prepare_ledger(settings: Settings, kafka: Kafka) -> LedgerPlan:
@@ -84,14 +60,10 @@ def prepare_ledger(settings: Settings, kafka: Kafka) -> LedgerPlan:
     return LedgerPlan(
         bridge_id=settings.bridge_id,
         journal_topic=journal.topic,
+        clock_topic=settings.clock_topic,
         places=JournalPartitions.of(journal.topic, facts.partitions, journal.ledger_partitions),
         timeout_ms=round(journal.transaction_timeout_s * 1000),
     )
-
-
-def _largest(limits: list[int | None]) -> int | None:
-    known = [limit for limit in limits if limit is not None]
-    return max(known) if len(known) == len(limits) else None
 
 
 def check_topics(settings: Settings, facts: Mapping[str, TopicFacts]) -> None:

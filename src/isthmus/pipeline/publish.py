@@ -6,31 +6,28 @@ start first catches up without that; see `isthmus.pipeline.once`.
 
 from __future__ import annotations
 
-import logging
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from operator import itemgetter
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from isthmus.config.model.settings import PipelineSettings
+from isthmus.kafka.blocking import end_offsets
 from isthmus.kafka.options import Kafka
+from isthmus.pipeline.checkpoint import Checkpoint, read_checkpoint
 from isthmus.pipeline.cluster import first_attempts, is_local
-from isthmus.pipeline.once import (
-    Published,
-    await_tasks,
-    close_producers,
-    find_published,
-    leave_out,
-    not_over,
-)
-from isthmus.pipeline.router import route
+from isthmus.pipeline.once import Search, await_tasks, close_producers, not_over
+from isthmus.pipeline.published import Partition, Published
+from isthmus.pipeline.router import get_ready, route
 from isthmus.routing.plan import RoutingPlan
 from isthmus.routing.size import LARGEST_BYTES
-
-_log = logging.getLogger(__name__)
 
 SOURCE_DEFAULTS = {
     # A message of a transaction that was rolled back was never sent.
@@ -57,11 +54,11 @@ REAL_TIME_SINK = {"linger.ms": "1"}
 """In real time no message waits for others."""
 
 
+REHEARSED = 100
+"""How many records are routed for practice."""
+
 DELIVERY_TIMEOUT_MS = 120_000
 """Kafka's own default: after so long a producer gives a record up."""
-
-CATCH_UP_RECORDS = 2_000_000
-"""How many records a batch has that catches up: a long backlog is not all begun anew after another crash."""
 
 
 def read_topics(
@@ -70,7 +67,6 @@ def read_topics(
     topics: tuple[str, ...],
     *,
     real_time: bool = False,
-    most_per_batch: int | None = None,
 ) -> DataFrame:
     """What is and comes in the topics, from their beginning."""
     defaults = SOURCE_DEFAULTS | (REAL_TIME_SOURCE if real_time else BATCH_SOURCE)
@@ -82,18 +78,34 @@ def read_topics(
         # Records that are gone before they were read must be known of, not passed over.
         .option("failOnDataLoss", "true")
     )
-    if most_per_batch is not None:
-        reader = reader.option("maxOffsetsPerTrigger", str(most_per_batch))
     rows = reader.options(**_prefixed(defaults | kafka.java_options())).load()
     return rows if is_local(spark.sparkContext.master) else first_attempts(rows)
 
 
+def routed(
+    spark: SparkSession,
+    kafka: Kafka,
+    plan: RoutingPlan,
+    settings: PipelineSettings,
+    published: Published | None = None,
+) -> DataFrame:
+    """What `start_router` publishes, analysed: Spark has said of the plan whether it can run."""
+    topics = (plan.journal_topic, *plan.source_topics)
+    rows = read_topics(spark, kafka, topics, real_time=_is_real_time(plan, settings))
+    return route(rows, plan, published)
+
+
 def start_router(
-    spark: SparkSession, kafka: Kafka, plan: RoutingPlan, settings: PipelineSettings, checkpoint: str
+    spark: SparkSession,
+    kafka: Kafka,
+    plan: RoutingPlan,
+    settings: PipelineSettings,
+    checkpoint: str,
+    records: DataFrame | None = None,
 ) -> StreamingQuery:
-    """Start routing, from where the checkpoint says."""
-    real_time = settings.mode == "real-time" and not any(route.has_own_converter for route in plan.routes)
-    records = route(read_topics(spark, kafka, _sources(plan), real_time=real_time), plan)
+    """Start routing, from where the checkpoint says. ``records`` are those of `routed`, if it was called."""
+    real_time = _is_real_time(plan, settings)
+    records = records or routed(spark, kafka, plan, settings)
     writer = kafka_sink(records, kafka, plan, checkpoint, real_time=real_time)
     if real_time:
         # PySpark takes this argument; its annotations do not know it yet.
@@ -103,21 +115,41 @@ def start_router(
     return writer.start()
 
 
+def _is_real_time(plan: RoutingPlan, settings: PipelineSettings) -> bool:
+    return settings.mode == "real-time" and not any(route.has_own_converter for route in plan.routes)
+
+
 def start_catching_up(
     spark: SparkSession, kafka: Kafka, plan: RoutingPlan, checkpoint: str, published: Published
 ) -> StreamingQuery:
     """Route what is there by now, from where the checkpoint says, without what is published. Then it ends.
 
-    What goes to a topic that is gone by now is a soft failure.
+    All of it is one batch: a checkpoint in the midst of what is published would be younger than some of that,
+    and the next start would not search so far back. A topic that is gone by now is a soft failure.
     """
     plan = replace(plan, missing_topics=published.missing_topics)
-    rows = read_topics(spark, kafka, _sources(plan), most_per_batch=CATCH_UP_RECORDS)
-    writer = kafka_sink(leave_out(route(rows, plan), published), kafka, plan, checkpoint)
+    rows = read_topics(spark, kafka, (plan.journal_topic, *plan.source_topics))
+    writer = kafka_sink(route(rows, plan, published), kafka, plan, checkpoint)
     return writer.trigger(availableNow=True).start()
 
 
-def _sources(plan: RoutingPlan) -> tuple[str, ...]:
-    return (plan.journal_topic, *plan.source_topics)
+def rehearse(spark: SparkSession, kafka: Kafka, plan: RoutingPlan) -> None:
+    """Route some records, and publish nothing: Spark has then loaded and compiled what a start needs.
+
+    In a JVM that has just started, this takes several times as long as a start of the router afterwards.
+    """
+    ends = end_offsets(kafka, (plan.journal_topic, *plan.source_topics))
+    (topic, partition), end = max(ends.items(), key=itemgetter(1))  # one partition is one task
+    range_ = {"starting": max(0, end - REHEARSED), "ending": end}
+    reader = (
+        spark.read.format("kafka")
+        .option("assign", json.dumps({topic: [partition]}))
+        .options(**{f"{side}Offsets": json.dumps({topic: {partition: at}}) for side, at in range_.items()})
+        .option("includeHeaders", "true")
+        .option("failOnDataLoss", "false")
+    )
+    rows = reader.options(**_prefixed(SOURCE_DEFAULTS | BATCH_SOURCE | kafka.java_options())).load()
+    route(rows, plan, Published.nothing(plan, ends)).write.format("noop").mode("overwrite").save()
 
 
 class RouterStarts:
@@ -127,14 +159,25 @@ class RouterStarts:
     """
 
     def __init__(
-        self, spark: SparkSession, kafka: Kafka, settings: PipelineSettings, checkpoint: str
+        self,
+        spark: SparkSession,
+        kafka: Kafka,
+        settings: PipelineSettings,
+        checkpoint: str,
+        search: Search | None = None,
     ) -> None:
+        """``search`` may have looked already at what is published."""
         self._spark = spark
         self._kafka = kafka
         self._settings = settings
         self._checkpoint = checkpoint
         self._last: StreamingQuery | None = None
-        self._catching_up = False
+        self._catching_up: Published | None = None
+        """What the last query leaves out, if that query is to catch up and then to end."""
+        self._search = search
+        """What was looked at ahead of the next start."""
+        self._tried: tuple[RoutingPlan, DataFrame] | None = None
+        """The plan that was tried out last, and its `routed` records."""
         self._failed_at: float | None = None
         """Since when the last query is known to have failed."""
 
@@ -143,17 +186,77 @@ class RouterStarts:
 
         Call it again when the query has ended. Raises `Outage` while what ran before is not over.
         """
+        query = self.catch_up(plan)
+        if query is None or self._catching_up is None:
+            return self.go_on(plan)
+        # What comes next is ready when this has ended, and runs the code that is compiled for this.
+        self._analyse(plan, self._catching_up.ends)
+        return query
+
+    def look_ahead(self, plan: RoutingPlan) -> None:
+        """Do while the router still runs what the next start by its plan would have to do: most of the search
+        for what is published, the columns, and what Spark compiles."""
+        self._search = self._search or Search(self._kafka)
+        self._search.look(plan, self._last_checkpoint())
+        get_ready(plan)
+        self._rehearse(plan)
+
+    def catch_up(self, plan: RoutingPlan) -> StreamingQuery | None:
+        """Route by the plan what is there by now, without what is published, if any of that is.
+
+        None once nothing is published of what is behind the checkpoint: then any plan may `go_on` from there.
+        Raises `Outage` while what ran before is not over.
+        """
         self._settle()
-        if self._last is not None and self._catching_up and self._last.exception() is None:
-            records = sum(progress.numInputRows for progress in self._last.recentProgress)
-            _log.warning("the router has caught up: %d records were behind", records)
-        published = find_published(self._spark, self._kafka, plan, self._checkpoint)
+        if self._caught_up():
+            return None
+        search, self._search = self._search or Search(self._kafka), None
+        published = search.find(plan, self._last_checkpoint())
         if published is None:
-            self._last = start_router(self._spark, self._kafka, plan, self._settings, self._checkpoint)
-        else:
-            self._last = start_catching_up(self._spark, self._kafka, plan, self._checkpoint, published)
-        self._catching_up, self._failed_at = published is not None, None
-        return self._last
+            return None
+        query = start_catching_up(self._spark, self._kafka, plan, self._checkpoint, published)
+        return self._started(query, published)
+
+    def go_on(self, plan: RoutingPlan) -> StreamingQuery:
+        """Start routing from where the checkpoint says. Call it when there is nothing to catch up with."""
+        tried, self._tried = self._tried, None
+        records = tried[1] if tried is not None and tried[0] == plan else None
+        query = start_router(self._spark, self._kafka, plan, self._settings, self._checkpoint, records)
+        return self._started(query)
+
+    @property
+    def catching_up(self) -> bool:
+        """Whether the last query is to end when it has caught up."""
+        return self._catching_up is not None
+
+    def _caught_up(self) -> bool:
+        """Whether the last query was to catch up, and has: nothing is published behind its checkpoint."""
+        if self._catching_up is None:
+            return False
+        last = self._last_checkpoint()
+        ends = self._catching_up.ends.items()
+        return last is not None and all(last.offsets.get(each, 0) >= end for each, end in ends)
+
+    def _last_checkpoint(self) -> Checkpoint | None:
+        return read_checkpoint(self._spark, self._checkpoint)
+
+    def try_out(self, plan: RoutingPlan) -> None:
+        """Have Spark analyse and compile a plan. Raises what it says of one that cannot run."""
+        self._analyse(plan, end_offsets(self._kafka, (plan.journal_topic, *plan.source_topics)))
+        self._rehearse(plan)
+
+    def _analyse(self, plan: RoutingPlan, partitions: Iterable[Partition]) -> None:
+        nothing = Published.nothing(plan, partitions)
+        self._tried = plan, routed(self._spark, self._kafka, plan, self._settings, nothing)
+
+    def _rehearse(self, plan: RoutingPlan) -> None:
+        if is_local(self._spark.sparkContext.master):  # where a slot is free for it
+            with suppress(PySparkException):  # the start itself meets the same
+                rehearse(self._spark, self._kafka, plan)
+
+    def _started(self, query: StreamingQuery, catching_up: Published | None = None) -> StreamingQuery:
+        self._last, self._failed_at, self._catching_up = query, None, catching_up
+        return query
 
     def _settle(self) -> None:
         """Return when what ran before can no longer write. Raises `Outage` when that takes long."""

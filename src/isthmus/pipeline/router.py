@@ -10,12 +10,14 @@ There is no Python per record, no UDF and no ``foreachBatch``, so that the plan 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import reduce
 from itertools import groupby
+from threading import Lock
 from typing import TypeVar
 
+from pyspark import SparkContext
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -35,6 +37,8 @@ from isthmus.message import NON_PERSISTENT
 from isthmus.pipeline import measures
 from isthmus.pipeline.measures import code
 from isthmus.pipeline.own_converter import converted_by_users
+from isthmus.pipeline.published import POSITION, Published
+from isthmus.pipeline.steps import Transformation, recorded
 from isthmus.routing import columns as routing
 from isthmus.routing import size
 from isthmus.routing.plan import Outcome, RoutingPlan
@@ -53,10 +57,61 @@ LONGEST_REASON = 1_000
 T = TypeVar("T", bound=Hashable)
 
 
-def route(rows: DataFrame, plan: RoutingPlan) -> DataFrame:
-    """The records to publish for rows of Spark's Kafka source. A soft failure under ``stop`` is an error."""
-    message = MessageColumns(plan.journal_topic, other_topics=bool(plan.source_topics))
-    return _publish(decide(rows, plan, message), plan, message)
+def route(rows: DataFrame, plan: RoutingPlan, published: Published | None = None) -> DataFrame:
+    """The records to publish for rows of Spark's Kafka source, without those that are published.
+
+    A soft failure under ``stop`` is an error.
+    """
+    if published is None:
+        return _columns.decide(plan)(rows).transform(_columns.publish(plan))
+    decided = published.drop_complete(rows).transform(_columns.decide(plan))
+    return published.leave_out(decided.transform(_columns.publish(plan, POSITION)))
+
+
+def get_ready(plan: RoutingPlan) -> None:
+    """Make the columns that `route` needs to leave out what is published: a start then waits for less."""
+    _columns.decide(plan)
+    _columns.publish(plan, POSITION)
+
+
+class _Columns:
+    """The columns of the plans that were used last. A query's start waits while they are made."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()  # who needs what another thread is making waits for that
+        self._made: deque[tuple[Hashable, RoutingPlan, Mapping[str, str], Transformation]] = deque(maxlen=8)
+
+    def decide(self, plan: RoutingPlan) -> Transformation:
+        """From rows of Spark's Kafka source to their outcomes."""
+        return self._recall("decide", plan, {}, lambda rows: decide(rows, plan, _message(plan)))
+
+    def publish(self, plan: RoutingPlan, kept: Mapping[str, str] | None = None) -> Transformation:
+        """From outcomes to records."""
+        kept = kept or {}
+        return self._recall(
+            "publish", plan, kept, lambda decided: _publish(decided, plan, _message(plan), kept)
+        )
+
+    def _recall(
+        self, what: str, plan: RoutingPlan, kept: Mapping[str, str], make: Transformation
+    ) -> Transformation:
+        if any(route.has_own_converter for route in plan.routes):
+            return make  # which has to know the schema of the rows
+        key = what, id(SparkContext._gateway)  # a column is one of its JVM's
+        with self._lock:
+            for known, of_plan, with_kept, steps in self._made:
+                if (known, of_plan, with_kept) == (key, plan, kept):
+                    return steps
+            steps = recorded(make)
+            self._made.append((key, plan, kept, steps))
+            return steps
+
+
+_columns = _Columns()
+
+
+def _message(plan: RoutingPlan) -> MessageColumns:
+    return MessageColumns(plan.journal_topic, other_topics=bool(plan.source_topics))
 
 
 def decide(rows: DataFrame, plan: RoutingPlan, message: MessageColumns) -> DataFrame:
@@ -88,8 +143,14 @@ def decide(rows: DataFrame, plan: RoutingPlan, message: MessageColumns) -> DataF
     return decided
 
 
-def _publish(decided: DataFrame, plan: RoutingPlan, message: MessageColumns) -> DataFrame:
-    """The records for Spark's Kafka sink; every outcome is counted on the way."""
+def _publish(
+    decided: DataFrame, plan: RoutingPlan, message: MessageColumns, kept: Mapping[str, str] | None = None
+) -> DataFrame:
+    """The records for Spark's Kafka sink; every outcome is counted on the way.
+
+    With ``kept`` they have further columns of the rows that they come from, by their new names.
+    """
+    kept = kept or {}
     events = {"event": _event(plan, message), "id": message.stable_id} if plan.events_topic else {}
     to_publish = decided.select(
         "outcome",
@@ -108,10 +169,11 @@ def _publish(decided: DataFrame, plan: RoutingPlan, message: MessageColumns) -> 
         ),
         *([_partition().alias("partition")] if _senders_choose(plan) else []),
         *(column.alias(name) for name, column in events.items()),
+        *(F.col(old).alias(new) for new, old in kept.items()),
     )
     counted = to_publish.observe(measures.NAME, *measures.aggregates(len(plan.routes)))
-    columns = ("topic", "key", "value", "headers", *(["partition"] if _senders_choose(plan) else []))
-    with_events = _with_events(counted, plan) if plan.events_topic else counted
+    columns = ("topic", "key", "value", "headers", *(["partition"] if _senders_choose(plan) else []), *kept)
+    with_events = _with_events(counted, plan, kept) if plan.events_topic else counted
     return with_events.where(F.col("topic").isNotNull()).select(*columns)
 
 
@@ -119,17 +181,23 @@ def _event(plan: RoutingPlan, message: MessageColumns) -> Column:
     """What there is to tell of the row, but for the time that it took; see `isthmus.telemetry.events`."""
     outcomes = F.array(*[F.lit(each.value) for each in Outcome])
     failed = F.col("outcome").isin(code(Outcome.SKIPPED), code(Outcome.DEAD_LETTERED))
+    to_tell = failed | F.col("started_ns").isNotNull()
+    trace = F.lit(None).cast("string")
+    if plan.traced:
+        trace = F.when(F.col("outcome") != code(Outcome.IGNORED), message.sampled_trace)
+        to_tell = to_tell | trace.isNotNull()
     event = F.struct(
         message.stable_id.alias("position"),
         F.get(outcomes, F.col("outcome")).alias("outcome"),
         _listed(plan, lambda route: route.name).cast("string").alias("route"),
         F.when(failed, F.col("error.code")).alias("code"),
         F.when(failed, F.left(F.col("error.message"), F.lit(LONGEST_REASON))).alias("reason"),
+        trace.alias("traceparent"),
     )
-    return F.when(failed | F.col("started_ns").isNotNull(), event)
+    return F.when(to_tell, event)
 
 
-def _with_events(counted: DataFrame, plan: RoutingPlan) -> DataFrame:
+def _with_events(counted: DataFrame, plan: RoutingPlan, kept: Collection[str]) -> DataFrame:
     """The records, and behind each that has something to tell an event.
 
     It reads the clock again: everything before `observe` is worked out by then.
@@ -142,9 +210,14 @@ def _with_events(counted: DataFrame, plan: RoutingPlan) -> DataFrame:
     )
     measured = F.col("started_ns").isNotNull()
     told = F.struct(
-        *(event[name].alias(name) for name in ("position", "outcome", "route", "code", "reason")),
+        *(
+            event[name].alias(name)
+            for name in ("position", "outcome", "route", "code", "reason", "traceparent")
+        ),
         F.when(measured, measures.now_ms() - F.unix_millis("timestamp")).alias("age_ms"),
         F.when(measured, measures.now_ns() - F.col("started_ns")).alias("routing_ns"),
+        F.when(measured | event["traceparent"].isNotNull(), F.unix_millis("timestamp")).alias("taken_ms"),
+        F.when(measured, F.octet_length("value")).alias("bytes"),
     )
     marks = kafka_headers(
         {
@@ -163,6 +236,7 @@ def _with_events(counted: DataFrame, plan: RoutingPlan) -> DataFrame:
         either("value", F.to_json(told).cast("binary")),
         either("headers", marks),
         *([either("partition", F.lit(None).cast("int"))] if _senders_choose(plan) else []),
+        *kept,
     )
 
 
@@ -304,9 +378,9 @@ def _conversion(plan: RoutingPlan, message: MessageColumns) -> dict[str, Column]
             DESTINATION: F.concat(
                 message.own_headers, F.when(converters.is_encoded(message), encoded).otherwise(marks)
             ),
-            "user": F.concat(F.col("by_user.headers"), marks, message.sender),
+            "user": F.concat(message.trace, F.col("by_user.headers"), marks, message.sender),
         }
-        return kinds.get(kept, F.concat(marks, message.sender))
+        return kinds.get(kept, F.concat(message.trace, marks, message.sender))
 
     def kept(route: Route) -> str:
         return "user" if route.has_own_converter else route.convert if route.has_jms_headers else ""

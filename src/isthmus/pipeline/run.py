@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from contextlib import suppress
+from threading import Thread
 from types import TracebackType
 from typing import Self
 
@@ -13,29 +13,38 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
+from isthmus.config.judgement.routing_plan import source_topics
 from isthmus.config.model.settings import LEDGER, ROUTER, Settings
 from isthmus.errors import HardFailure, Outage
+from isthmus.events.pipeline import TopicsChanged
 from isthmus.kafka.lock import BridgeLock
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline import ledger_tasks, measures
-from isthmus.pipeline.checkpoint import parse_offsets, read_checkpoint
+from isthmus.pipeline.checkpoint import parse_offsets, read_checkpoint, read_local_checkpoint
 from isthmus.pipeline.clock import Clock
-from isthmus.pipeline.cluster import await_slots, check_slots, is_local, try_python
+from isthmus.pipeline.cluster import (
+    await_slots,
+    check_slots,
+    end_jobs_with_executors,
+    is_local,
+    try_python,
+)
 from isthmus.pipeline.failure import explain
-from isthmus.pipeline.ledger import NextDue, start_ledger
-from isthmus.pipeline.once import hold
+from isthmus.pipeline.ledger import Told, start_ledger
+from isthmus.pipeline.once import Search, hold
 from isthmus.pipeline.prepare import look, prepare, prepare_ledger
 from isthmus.pipeline.publish import RouterStarts
+from isthmus.pipeline.router import get_ready
 from isthmus.pipeline.session import start_session
 from isthmus.pipeline.state_lock import this_process
 from isthmus.pipeline.supervised import Supervised
 from isthmus.pipeline.topic_watch import LOOK_S, TopicWatch, differ
 from isthmus.routing.plan import RoutingPlan
+from isthmus.telemetry.held import HeldTransactions
 from isthmus.telemetry.jmx import RouterBeans
-from isthmus.telemetry.live import LiveTelemetry
+from isthmus.telemetry.live import LiveTelemetry, is_destination
 from isthmus.telemetry.metrics import RouterMetrics
-
-_log = logging.getLogger(__name__)
+from isthmus.telemetry.traces import Traces, traces_of
 
 _CHANGED = "max.message.bytes or the partitions of a topic have changed"
 _DRIVER_GONE = (Py4JError, ConnectionError, EOFError)
@@ -58,16 +67,27 @@ class Pipeline:
             settings.bridge_id, {route.name: route.topic for route in settings.all_routes}
         )
         self._telemetry: LiveTelemetry | None = None
+        self._traces: Traces | None = None
         self._progress_due = 0.0
+        self._search = Search(kafka)
+        self._searching: Thread | None = None
+        """Looks for what the run before has published while Spark starts."""
         self._starts: RouterStarts | None = None
         self._plan: RoutingPlan | None = None
-        self._topics = TopicWatch(lambda: look(settings, kafka)[0], look_s=look_s)
+        self._next: tuple[Settings, RoutingPlan] | None = None
+        """What the router goes on with once it has caught up by the plan that it has."""
+        self._topics = TopicWatch(lambda: look(self._settings, kafka)[0], look_s=look_s)
         self._spark: SparkSession | None = None
         self._last_batch = -1
-        self._router = Supervised(ROUTER, self._start_router, self._explain_router)
-        self._next_due = NextDue()
+        self._router = Supervised(
+            ROUTER, self._start_router, self._explain_router, on_restart=self.metrics.restarted
+        )
+        self._told = Told()
         ledger = self._ledger = Supervised(
-            LEDGER, self._start_ledger, lambda error: self._explain(LEDGER, error)
+            LEDGER,
+            self._start_ledger,
+            lambda error: self._explain(LEDGER, error),
+            on_restart=self.metrics.restarted,
         )
         self._queries = [each for each in (self._router, ledger) if each.name in settings.queries]
         self._clock: Clock | None = None
@@ -79,22 +99,48 @@ class Pipeline:
         `AlreadyRunning` if another process runs the pipeline of this bridge.
         """
         self._lock.request()  # after a crash it is free some seconds later, which Spark takes, too
+        tasks = 1
+        if ROUTER in self._settings.queries:
+            self._plan, partitions = prepare(self._settings, self._kafka)
+            self._search_ahead(self._plan)
+            tasks += partitions
+        if LEDGER in self._settings.queries:
+            tasks += prepare_ledger(self._settings, self._kafka).places.session_partitions
         self._spark = start_session(
             f"isthmus {self._settings.bridge_id}",
             self._settings.pipeline,
-            tasks=self._tasks(),
+            tasks=tasks,  # so many that no query waits for another
             log_dir=self._log_dir,
         )
+        if self._searching is not None and self._plan is not None:
+            get_ready(self._plan)  # while the lock is waited for
         self._lock.acquire()
         hold(self._spark, self._settings.local_state_dir / "driver.lock")
         if not is_local(self._spark.sparkContext.master):
             await_slots(self._spark, self._slots_needed())
             if LEDGER in self._settings.queries:
                 try_python(self._spark, ledger_tasks.__name__)
+            end_jobs_with_executors(self._spark)
         if ROUTER in self._settings.queries:
+            self._traces = traces_of(self._settings.otel, self._settings.bridge_id)
             self._start_telemetry(self._spark)
         for query in self._queries:
             query.start()
+
+    def _search_ahead(self, plan: RoutingPlan) -> None:
+        """Begin to look for what is published, if that can be known without Spark."""
+        last = None
+        with suppress(OSError):  # the run before may still be writing it, and remove what is old
+            last = read_local_checkpoint(self._settings.local_state_dir / "checkpoints" / ROUTER)
+        if last is None:
+            return
+
+        def work() -> None:
+            with suppress(HardFailure):  # the start itself meets the same
+                self._search.look(plan, last)
+
+        self._searching = Thread(target=work, name="search", daemon=True)
+        self._searching.start()
 
     def _start_telemetry(self, spark: SparkSession) -> None:
         beans = RouterBeans(spark.sparkContext._jvm)
@@ -104,28 +150,63 @@ class Pipeline:
                 beans.show(self.metrics)
 
         settings = self._settings
-        routed = {route.topic for route in settings.all_routes if route.topic}
-        by_address = any(route.is_direct for route in settings.all_routes)
         self._telemetry = LiveTelemetry(
             self._kafka,
             settings.events_topic,
             self.metrics,
-            sources=frozenset((settings.journal.topic, *settings.routing.source_topics)),
-            is_destination=lambda topic: (
-                topic in routed or (by_address and topic not in settings.reserved_topics)
-            ),
+            sources=frozenset(source_topics(settings)),
+            is_destination=lambda topic: is_destination(self._settings, topic),
             on_news=show,
+            traces=self._traces,
         )
         self._telemetry.start()
 
-    def _tasks(self) -> int:
-        """How many may run at once, so that no query waits for another."""
-        tasks = 1
-        if ROUTER in self._settings.queries:
-            tasks += prepare(self._settings, self._kafka)[1]
-        if LEDGER in self._settings.queries:
-            tasks += prepare_ledger(self._settings, self._kafka).places.session_partitions
-        return tasks
+    def change(self, settings: Settings, plan: RoutingPlan | None) -> None:
+        """Route by other settings, whose plan `try_out` made, once everything before is published.
+
+        Each message is published once, by the old routes or by the new ones. Call `poll` until it is no
+        longer `changing`.
+        """
+        if plan is None or plan == self._plan:
+            self._settings, self._next = settings, None
+        else:
+            self._next = settings, plan
+            if self._starts is not None and self._plan is not None:
+                self._starts.look_ahead(self._plan)
+            self._router.restart()
+
+    def try_out(self, settings: Settings) -> RoutingPlan | None:
+        """The router's plan by other settings, if it runs here. Raises `HardFailure` if that cannot run."""
+        if self._starts is None:
+            return None
+        plan, _ = prepare(settings, self._kafka)
+        if plan != self._plan:  # else it runs already
+            self._starts.try_out(plan)
+        return plan
+
+    @property
+    def held(self) -> HeldTransactions | None:
+        """What the ledger holds, as its last batches told; None where it does not run."""
+        if LEDGER not in self._settings.queries:
+            return None
+        holding = self._told.holding
+        return HeldTransactions(holding.transactions, holding.prepared, holding.since_ms)
+
+    @property
+    def catching_up(self) -> bool:
+        """Whether the router will be in real time as soon as `poll` finds that it has caught up."""
+        return self._starts is not None and self._starts.catching_up
+
+    @property
+    def changing(self) -> bool:
+        """Whether the router does not route by the last `change` yet."""
+        return self._next is not None
+
+    def _adopt(self, settings: Settings, plan: RoutingPlan) -> None:
+        self._count_batches()  # by the routes that they were counted by
+        self._settings, self._plan, self._next = settings, plan, None
+        self._last_batch = -1
+        self.metrics.change_routes({route.name: route.topic for route in settings.all_routes})
 
     def _slots_needed(self) -> int:
         """Without so many some partition would not be read until another one's task ends."""
@@ -134,13 +215,23 @@ class Pipeline:
         return prepare(self._settings, self._kafka)[1] + (LEDGER in self._settings.queries)
 
     def _start_router(self) -> StreamingQuery:
+        self._topics.forget()  # it may have looked at those of the routes that a reload replaces
         if not is_local(self._session.sparkContext.master):
             check_slots(self._session, self._slots_needed())
+        is_first = self._starts is None
         if self._starts is None:
+            if self._searching is not None:
+                self._searching.join()
             self._starts = RouterStarts(
-                self._session, self._kafka, self._settings.pipeline, self._checkpoint(ROUTER)
+                self._session, self._kafka, self._settings.pipeline, self._checkpoint(ROUTER), self._search
             )
-        self._plan, _ = prepare(self._settings, self._kafka)
+        if self._next is not None and self._plan is not None:
+            if (catching_up := self._starts.catch_up(self._plan)) is not None:
+                return catching_up
+            self._adopt(*self._next)
+            return self._starts.go_on(self._plan)
+        if self._plan is None or not (is_first or self._starts.catching_up):  # else it was made just now
+            self._plan, _ = prepare(self._settings, self._kafka)
         self._last_batch = -1
         if (done := read_checkpoint(self._session, self._checkpoint(ROUTER))) is not None:
             self.metrics.routed(done.offsets)
@@ -148,7 +239,7 @@ class Pipeline:
 
     def _start_ledger(self) -> StreamingQuery:
         plan = prepare_ledger(self._settings, self._kafka)
-        self._clock = Clock(self._kafka, plan.clock_topic, plan.timeout_ms)
+        self._clock = Clock(self._kafka, plan.clock_topic)
         return start_ledger(self._session, self._kafka, plan, self._checkpoint(LEDGER))
 
     @property
@@ -167,7 +258,10 @@ class Pipeline:
             found = {each.name: each.problem for each in self._queries}
         except _DRIVER_GONE:
             return {"pipeline": "Spark's driver is gone"}
-        return {name: problem for name, problem in found.items() if problem is not None}
+        problems = {name: problem for name, problem in found.items() if problem is not None}
+        if ROUTER in found and (stalled := self.metrics.stalled):
+            problems.setdefault(ROUTER, stalled)
+        return problems
 
     def poll(self) -> None:
         """Count what was done, and look after the queries. Raises `HardFailure` once one cannot go on."""
@@ -216,10 +310,10 @@ class Pipeline:
             self._count(progress)
 
     def _wind_clock(self) -> None:
-        """Have the ledger look at the time when a delayed message is due."""
+        """Have the ledger look at the time when it has something to do."""
         query = self._ledger.query
         if query is not None and self._clock is not None:
-            due_ms = self._next_due.read(query.recentProgress)
+            due_ms = self._told.read(query.recentProgress)
             if due_ms is not None:
                 self._clock.wake_at(due_ms)
 
@@ -227,7 +321,7 @@ class Pipeline:
         """Have the router start again if its plan says of topics what is no longer so."""
         now = self._topics.poll()
         if now is not None and self._plan is not None and differ(now, self._plan):
-            _log.warning("%s: the router starts again", _CHANGED)
+            TopicsChanged(_CHANGED).emit()
             self._router.restart()
 
     def _count(self, progress: StreamingQueryProgress) -> None:
@@ -247,6 +341,8 @@ class Pipeline:
                 query.stop()
             if telemetry is not None:
                 telemetry.stop()
+            if self._traces is not None:
+                self._traces.close()
             if spark is not None:
                 spark.stop()
         self._lock.release()

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import javaproperties
 import pyspark
@@ -35,6 +36,15 @@ from isthmus.private import UMASK
 # methods of more than 8 KB, which the JVM would leave to its interpreter.
 _JVM = ("-XX:+UseParallelGC", "-XX:-DontCompileHugeMethods")
 
+_HERE = Path(str(resources.files(__package__)))
+# A start plans, and does so a few times. The second compiler took five seconds and more for the code that
+# plans, which is never paid back: it is for what works on records.
+_DRIVER_JVM = (
+    *_JVM,
+    "-XX:+UnlockDiagnosticVMOptions",  # which the next one is
+    f"-XX:CompilerDirectivesFile={_HERE / 'compiler_directives.json'}",
+)
+
 
 def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir: Path) -> SparkSession:
     """A session whose master has room for that many tasks at once; Spark's own log goes to the folder.
@@ -45,9 +55,8 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
     log_dir.mkdir(parents=True, exist_ok=True)
     submitted = _submitted(log_dir / "spark.out")
     master = submitted.get("spark.master", settings.master)
-    logging = Path(str(resources.files(__package__))) / "log4j2.properties"
     of_log = (
-        f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        f"-Dlog4j2.configurationFile={(_HERE / 'log4j2.properties').as_uri()}",
         f"-Disthmus.log.dir={log_dir}",
         "-Dderby.stream.error.file=/dev/null",
     )
@@ -57,12 +66,14 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         "spark.hadoop.fs.permissions.umask-mode": f"{UMASK:03o}",
         "spark.master": _with_slots(master, tasks),
         # Spark takes them apart as a shell does: a folder may have a blank in its name.
-        "spark.driver.extraJavaOptions": shlex.join((*_JVM, *of_log)),
+        "spark.driver.extraJavaOptions": shlex.join((*_DRIVER_JVM, *of_log)),
         "spark.executor.extraJavaOptions": shlex.join(_JVM),
         "spark.driver.memory": "2g",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
+        # Its state could lose what a failed batch wrote: the router, which alone runs in that mode, has none.
+        "spark.sql.streaming.realTimeMode.dangerouslyAllowCheckpointV1.enabled": "true",
         # To tell Spark where in the code each column was made takes twice as many calls as to make it.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Kafka has no partitions to prune, and where a join is planned the search for some takes for ever:
@@ -101,6 +112,7 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
     options = defaults | submitted | dict(settings.spark)
     _launch(options, log_dir / "spark.out")
     session = SparkSession.Builder().config(map=dict(options)).getOrCreate()
+    _remember_functions(session)
     if not is_local(options["spark.master"]):
         ship_package(session, log_dir)
     return session
@@ -163,6 +175,29 @@ def _submitting(options: Mapping[str, str], folder: Path) -> Iterator[None]:
                 del os.environ[variable]
             else:
                 os.environ[variable] = given
+
+
+class _Members:
+    """The static members of a Java class; each is looked up in the JVM once."""
+
+    def __init__(self, java_class: Any) -> None:
+        self._class = java_class
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._class, name)
+        setattr(self, name, member)
+        return member
+
+
+def _remember_functions(session: SparkSession) -> None:
+    """Have PySpark ask the JVM but once for what makes columns: it asks twice for each column that is made.
+
+    That is more than a third of all calls to the JVM, for each of which a start of the router waits.
+    """
+    jvm: Any = session.sparkContext._jvm
+    for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils"):
+        if not isinstance(getattr(jvm, name), _Members):
+            setattr(jvm, name, _Members(getattr(jvm, name)))
 
 
 def _with_slots(master: str, tasks: int) -> str:

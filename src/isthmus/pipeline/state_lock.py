@@ -20,6 +20,22 @@ def this_process() -> str:
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
+LOCK_FILE = "bridge.lock"
+
+
+def running_in(folder: Path) -> str | None:
+    """The process that runs a bridge in this folder now, as `this_process` says it; None if there is none."""
+    try:
+        with (folder / LOCK_FILE).open() as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return file.read().strip() or "another process"
+    except OSError:
+        return None
+    return None
+
+
 class StateLock:
     """Held from the start to the end of a block. Raises `AlreadyRunning` if another process holds it."""
 
@@ -27,7 +43,7 @@ class StateLock:
         self._folder = folder
 
     def __enter__(self) -> Self:
-        path = self._folder / "bridge.lock"
+        path = self._folder / LOCK_FILE
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._file = path.open("a+")

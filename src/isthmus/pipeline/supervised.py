@@ -7,20 +7,18 @@ cannot pass is raised, and ends the bridge.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from isthmus.errors import HardFailure, Outage
+from isthmus.events.pipeline import QueryEnded, QueryRunsAgain, QueryStarted
 
 FIRST_PAUSE_S = 1.0
 LONGEST_PAUSE_S = 60.0
 STEADY_S = 60.0
 """After so long without a failure the next one is the first one again."""
-
-_log = logging.getLogger(__name__)
 
 
 class Supervised:
@@ -32,15 +30,20 @@ class Supervised:
         start: Callable[[], StreamingQuery],
         explain: Callable[[str], HardFailure],
         *,
+        on_restart: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self._start = start
         self._explain = explain
         """What an exception's text means: an `Outage` if the query is to start again."""
+        self._on_restart = on_restart
+        """Told the name when it runs again after a failure, or because somebody asked for it."""
         self._clock = clock
         self._query: StreamingQuery | None = None
         self._outage: Outage | None = None
+        self._interrupted = False
+        """Whether the query was ended before it had done its part."""
         self._pause_s = FIRST_PAUSE_S
         self._due = 0.0
         """When to start again, while there is an outage; before that, since when the query runs."""
@@ -64,6 +67,7 @@ class Supervised:
         self._query = self._start()
         self._outage = None
         self._due = self._clock()
+        QueryStarted(self.name).emit()
 
     def poll(self) -> None:
         """Start the query again if it is time. Raises `HardFailure` once it cannot go on."""
@@ -73,6 +77,7 @@ class Supervised:
         elif self._query is not None and not self._query.isActive:
             error = self._query.exception()
             failure = None if error is None else self._explain(str(error))
+            self._interrupted = self._interrupted or error is not None
             if isinstance(failure, Outage):
                 self._wait(failure)
             elif failure is not None:
@@ -83,6 +88,7 @@ class Supervised:
     def restart(self) -> None:
         """Stop the query; the next `poll` starts it again."""
         if self._query is not None:
+            self._interrupted = self._interrupted or self._query.isActive
             self._query.stop()
 
     def stop(self) -> None:
@@ -98,13 +104,16 @@ class Supervised:
         except Outage as outage:
             self._wait(outage)
         else:
+            if self._interrupted:  # one that has caught up is followed by the next, as it should be
+                self._interrupted = False
+                self._on_restart(self.name)
             if had_outage:
-                _log.warning("the %s runs again", self.name)
+                QueryRunsAgain(self.name).emit()
 
     def _wait(self, outage: Outage) -> None:
         now = self._clock()
         if self._outage is None and now - self._due >= STEADY_S:
             self._pause_s = FIRST_PAUSE_S
         self._outage, self._due = outage, now + self._pause_s
-        _log.warning("the %s ended, and starts again in %g s: %s", self.name, self._pause_s, outage)
+        QueryEnded(self.name, self._pause_s, outage).emit()
         self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)

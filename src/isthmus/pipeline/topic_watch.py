@@ -34,8 +34,13 @@ class TopicWatch:
         self._clock = clock
         self._due = clock() + look_s
         self._asking: Thread | None = None
-        self._answer: RoutingPlan | HardFailure | None = None
+        self._answers: list[RoutingPlan | HardFailure | None] = []
+        """Of the look that is under way: each look has a list of its own."""
         self._missed = False
+
+    def forget(self) -> None:
+        """Drop the look that is under way: what it is compared with is about to change."""
+        self._asking, self._missed, self._due = None, False, self._clock() + self._look_s
 
     def poll(self) -> RoutingPlan | None:
         """The plan as it would be made now, once after each look.
@@ -44,12 +49,15 @@ class TopicWatch:
         """
         if self._asking is None:
             if self._clock() >= self._due:
-                self._asking = Thread(target=self._look, name="topic-watch", daemon=True)
+                self._answers = []
+                self._asking = Thread(
+                    target=self._look, args=(self._answers,), name="topic-watch", daemon=True
+                )
                 self._asking.start()
             return None
         if self._asking.is_alive():
             return None
-        answer, self._answer, self._asking = self._answer, None, None
+        answer, self._asking = (self._answers[0] if self._answers else None), None
         if not isinstance(answer, HardFailure):
             self._missed, self._due = False, self._clock() + self._look_s
             return answer
@@ -58,13 +66,13 @@ class TopicWatch:
         self._missed, self._due = True, self._clock() + min(AGAIN_S, self._look_s)
         return None
 
-    def _look(self) -> None:
+    def _look(self, answers: list[RoutingPlan | HardFailure | None]) -> None:
         try:
-            self._answer = self._ask()
+            answers.append(self._ask())
         except Outage:
-            self._answer = None  # asked again soon
+            answers.append(None)  # asked again soon
         except HardFailure as failure:
-            self._answer = failure
+            answers.append(failure)
 
 
 def differ(now: RoutingPlan, then: RoutingPlan) -> bool:

@@ -10,12 +10,13 @@ import re
 from dataclasses import dataclass
 
 from isthmus.converters import NoBody, converter
-from isthmus.converters.jms import CONVERTIBLE, DESTINATION, ENCODED
+from isthmus.converters.jms import CONVERTIBLE, ENCODED
 from isthmus.converters.journaled import as_amqp, kafka_value
+from isthmus.converters.registry import DESTINATION
 from isthmus.errors import DecodeError, DestinationFailure, OversizeFailure, SoftFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
-from isthmus.message import Message
+from isthmus.message import TRACE_CONTEXT, Message
 from isthmus.routing.key import select_key
 from isthmus.routing.plan import Outcome, RoutingPlan
 from isthmus.routing.predicate import matches
@@ -42,7 +43,7 @@ def decide(
     one if none does."""
     stable_id = layout.stable_id(topic, partition, offset)
     try:
-        entry, own_headers = _read(plan, topic, record)
+        entry, own_headers = read(plan, topic, record)
     except DecodeError as error:
         return [_fail(plan, None, record, stable_id, error)]
     if entry is None:
@@ -93,7 +94,9 @@ def _has_expired(message: Message, now_ms: int) -> bool:
     return header is not None and bool(is_time) and 0 < int(header.text) <= now_ms
 
 
-def _read(plan: RoutingPlan, topic: str, record: Record) -> tuple[Entry | None, layout.KafkaHeaders]:
+def read(plan: RoutingPlan, topic: str, record: Record) -> tuple[Entry | None, layout.KafkaHeaders]:
+    """The message of a record in that topic, None if it is not one for the router; and the headers that its
+    sender set. Raises `DecodeError` for a record of the journal that is not laid out as one."""
     if topic != plan.journal_topic:
         own = [
             header for header in record.headers if not header[0].lower().startswith(layout.RESERVED_PREFIX)
@@ -141,7 +144,8 @@ def _publish(
         raise DestinationFailure(f"{topic} has no partition {partition}")
     is_told = not route.has_jms_headers and entry.message.protocol != "kafka"
     sender = _sender(record) if is_told else ()
-    published = Record(key, value, [*headers, *_marks(plan, stable_id, route), *sender])
+    trace = () if route.has_jms_headers else _trace(record)
+    published = Record(key, value, [*trace, *headers, *_marks(plan, stable_id, route), *sender])
     bound = largest(plan, route)
     if bound is None or bound + len(key or b"") > (limit or 0):
         _check_size(topic, limit, published)
@@ -182,6 +186,14 @@ def _sender(record: Record) -> layout.KafkaHeaders:
     """The client id of the sender, where the message says it, for receivers that do not want their own."""
     name = layout.HEADER_PREFIX + layout.CLIENT
     return [(layout.CLIENT, value) for own, value in record.headers if own == name][:1]
+
+
+def _trace(record: Record) -> layout.KafkaHeaders:
+    """The headers of the trace that the message belongs to: of several with one name the last counts."""
+    found = dict(record.headers)
+    if found.get(TRACE_CONTEXT[0]) is None:
+        return ()
+    return [(name, value) for name in TRACE_CONTEXT if (value := found.get(name)) is not None]
 
 
 def _marks(plan: RoutingPlan, stable_id: str, route: Route | None) -> layout.KafkaHeaders:

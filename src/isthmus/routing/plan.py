@@ -46,6 +46,8 @@ class RoutingPlan:
     dead_letter_topic: str | None = None
     events_topic: str | None = None
     """Where the router tells what happens; None if nobody wants to know."""
+    traced: bool = False
+    """Whether it tells of every message that somebody samples."""
     propagate_non_durable: bool = True
     keep_destinations: bool = False
     """Whether what was sent to a JMS destination goes there, whatever other route takes it. The last route

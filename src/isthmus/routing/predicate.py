@@ -18,12 +18,13 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Protocol, cast
 
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput, UnexpectedToken, v_args
 
+from isthmus import grammars
 from isthmus.errors import PredicateError
 from isthmus.message import Header, canonical_header_name
 from isthmus.routing.pattern import compiled, in_re2
@@ -117,6 +118,7 @@ class Any:
 Predicate = Compare | Match | OneOf | Exists | Not | All | Any
 
 
+@lru_cache(1024)
 def parse(text: str) -> Predicate:
     """The tree of a predicate. Raises `PredicateError` with the column at which the text goes wrong."""
     depth = 0
@@ -155,19 +157,20 @@ def matches(predicate: Predicate, message: Matchable) -> bool:
         case Not(term):
             return not matches(term, message)
         case Exists(field):
-            return _value(field, message) is not None
+            return value_of(field, message) is not None
         case Compare(field, "!=", literal):
-            return not _compare(_value(field, message), "==", literal)
+            return not _compare(value_of(field, message), "==", literal)
         case Compare(field, sign, literal):
-            return _compare(_value(field, message), sign, literal)
+            return _compare(value_of(field, message), sign, literal)
         case OneOf(field, literals):
-            return any(_compare(_value(field, message), "==", literal) for literal in literals)
+            return any(_compare(value_of(field, message), "==", literal) for literal in literals)
         case Match(field, pattern):
-            value = _value(field, message)
+            value = value_of(field, message)
             return value is not None and compiled(pattern).search(value) is not None
 
 
-def _value(field: Field, message: Matchable) -> str | None:
+def value_of(field: Field, message: Matchable) -> str | None:
+    """What the message has there; None if nothing."""
     if isinstance(field, Address):
         return message.address
     header = message.headers.get(field.name)
@@ -261,8 +264,8 @@ def _unquote(token: str) -> str:
 
 @cache
 def _parser() -> Lark:
-    grammar = resources.files(__package__).joinpath("predicate.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", transformer=_Builder())
+    grammar = Path(__file__).with_name("predicate.lark").read_text(encoding="utf-8")
+    return grammars.parser("predicate", grammar, transformer=_Builder())
 
 
 def _column(error: UnexpectedInput, text: str) -> int:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cache
 
 from isthmus.converters.contract import NoBody
-from isthmus.converters.jms import DESTINATION
+from isthmus.converters.registry import DESTINATION
 from isthmus.routing.predicate import Predicate, parse
 
 DIRECT = "direct"

@@ -7,7 +7,7 @@ length at its longest.
 
 from __future__ import annotations
 
-from isthmus.converters.jms import DESTINATION
+from isthmus.converters.registry import DESTINATION
 from isthmus.journal.layout import Record
 from isthmus.routing.plan import RoutingPlan
 from isthmus.routing.route import Route

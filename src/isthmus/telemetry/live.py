@@ -7,7 +7,6 @@ once when there are many. It needs Kafka alone; while Kafka does not answer, the
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Mapping
 from threading import Event as Flag
@@ -15,12 +14,13 @@ from threading import Thread
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
+from isthmus.config.model.settings import Settings
+from isthmus.events.pipeline import MessageFailed, MoreFailed
 from isthmus.kafka import blocking
 from isthmus.kafka.options import Kafka
-from isthmus.telemetry.events import read_event
+from isthmus.telemetry.events import Event, read_event
 from isthmus.telemetry.metrics import RouterMetrics
-
-_log = logging.getLogger(__name__)
+from isthmus.telemetry.traces import Traces, routed
 
 EVERY_S = 1.0
 LINES_A_SECOND, LINES_AT_ONCE = 1.0, 20.0
@@ -30,21 +30,22 @@ LINES_A_SECOND, LINES_AT_ONCE = 1.0, 20.0
 class FailureLog:
     """One line for each failure; when they come too fast, one for those that were left out."""
 
-    def __init__(self, log: logging.Logger = _log, clock: Callable[[], float] = time.monotonic) -> None:
-        self._log = log
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._allowed = LINES_AT_ONCE
         self._at = clock()
         self._left_out = 0
 
-    def tell(self, failure: object) -> None:
-        """Log it, if it is not one too many."""
+    def tell(self, event: Event) -> None:
+        """Count it, and log it if it is not one too many."""
+        failure = MessageFailed(str(event), event.position, event.outcome, event.route, event.code)
         self._refill()
         if self._allowed >= 1:
             self.tell_rest()
             self._allowed -= 1
-            self._log.warning("%s", failure)
+            failure.emit()
         else:
+            failure.emit(quietly=True)
             self._left_out += 1
 
     def tell_rest(self) -> None:
@@ -52,7 +53,7 @@ class FailureLog:
         self._refill()
         if self._left_out and self._allowed >= 1:
             self._allowed -= 1
-            self._log.warning("%d more messages failed; the topic of events has each", self._left_out)
+            MoreFailed(self._left_out).emit()
             self._left_out = 0
 
     def _refill(self) -> None:
@@ -73,6 +74,7 @@ class LiveTelemetry:
         sources: frozenset[str],
         is_destination: Callable[[str], bool],
         on_news: Callable[[], None] = lambda: None,
+        traces: Traces | None = None,
     ) -> None:
         """``on_news`` is called when the metrics are up to date, at most once in `EVERY_S`."""
         self._kafka = kafka
@@ -81,6 +83,7 @@ class LiveTelemetry:
         self._sources = sources
         self._is_destination = is_destination
         self._on_news = on_news
+        self._traces = traces
         self._failures = FailureLog()
         self._over = Flag()
         self._consumer: Consumer | None = None
@@ -134,9 +137,11 @@ class LiveTelemetry:
             if record.error() is not None:
                 continue
             self._positions[record.partition() or 0] = (record.offset() or 0) + 1
-            event = read_event(record.value())
+            event = read_event(record.value(), record.timestamp()[1])
             if event is not None:
                 self._metrics.told(event)
+                if self._traces is not None and (hop := routed(event)) is not None:
+                    self._traces.add(hop)
                 if event.code is not None:
                     self._failures.tell(event)
 
@@ -158,6 +163,15 @@ class LiveTelemetry:
         consumer, self._consumer, self._offsets = self._consumer, None, None
         if consumer is not None:
             consumer.close()
+
+
+def is_destination(settings: Settings, topic: str) -> bool:
+    """Whether the router publishes to the topic, or may."""
+    routes = settings.all_routes
+    by_address = any(route.is_direct for route in routes)
+    return any(route.topic == topic for route in routes) or (
+        by_address and topic not in settings.reserved_topics
+    )
 
 
 def _by_topic(ends: Mapping[tuple[str, int], int], wanted: Callable[[str], bool]) -> dict[str, int]:

@@ -13,31 +13,49 @@ They come from three places. The router's events (`told`) are live: failures, an
 end offsets of the destinations (`see_topics`) are live, too: by how much they grow is how much was published,
 as far as nobody else writes there. What Spark counts (`add`) is exact, and known when a batch ends; it then
 takes the place of what was only seen. No count ever falls.
+
+Latency and bytes come of the sample, one record in a hundred of each partition: the histogram counts those,
+and the bytes of a route are what it published times the size of what was last measured of it.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
 from threading import Lock
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
+from isthmus.config.model.settings import LEDGER, ROUTER
 from isthmus.routing.counts import FAILURES, BatchCounts, RouteCounts
 from isthmus.routing.plan import Outcome
+from isthmus.telemetry.event_metrics import EventMetrics
 from isthmus.telemetry.events import SAMPLE, Event
+from isthmus.telemetry.histogram import Histogram
+from isthmus.telemetry.volume import Volume
 
 Partition = tuple[str, int]
+
+STALLED_S = 30.0
+"""After so long without a record routed, while some wait, messages do not flow."""
 
 
 class RouterMetrics(Collector):
     """Adds up what is known of the router. Safe to read and to add to from several threads."""
 
-    def __init__(self, bridge_id: str, routes: Mapping[str, str]) -> None:
+    def __init__(
+        self, bridge_id: str, routes: Mapping[str, str], *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """``routes`` has the topic of each route, in their order; an empty one if its messages name it."""
         self._bridge_id = bridge_id
         self._topics = dict(routes)
@@ -48,12 +66,31 @@ class RouterMetrics(Collector):
         self._told: Counter[tuple[str | None, str]] = Counter()
         """Failures that events told of, by route and outcome."""
         self._measured = {name: RouteCounts() for name in routes}
+        self._latency = {name: Histogram() for name in routes}
+        self._volume = {name: Volume() for name in routes}
+        self._restarts: Counter[str] = Counter()
         self._ends: Mapping[str, int] = {}
         self._ends_at_batch: dict[str, int] | None = None
         """What the ends of the topics were when Spark last counted; None until they are seen again."""
         self._shown = dict.fromkeys(routes, 0)
         self._routed: dict[Partition, int] = {}
         self._written: Mapping[Partition, int] = {}
+        self._clock = clock
+        self._moved_at = clock()
+        """When something was last routed, or nothing was left to route."""
+        self.on_event: Callable[[Event], None] = lambda _: None
+        """Is called with every event, for those who keep more of them than sums."""
+
+    def change_routes(self, routes: Mapping[str, str]) -> None:
+        """Have other routes from now on; those that stay keep what was counted of them."""
+        with self._lock:
+            counted = dict(zip(self._topics, self._counted, strict=True))
+            self._topics = dict(routes)
+            self._counted = [counted.get(name, RouteCounts()) for name in routes]
+            self._measured = {name: self._measured.get(name, RouteCounts()) for name in routes}
+            self._latency = {name: self._latency.get(name) or Histogram() for name in routes}
+            self._volume = {name: self._volume.get(name) or Volume() for name in routes}
+            self._shown = {name: self._shown.get(name, 0) for name in routes}
 
     def add(self, batch: BatchCounts) -> None:
         """Count in what Spark counted in a batch."""
@@ -67,14 +104,29 @@ class RouterMetrics(Collector):
 
     def told(self, event: Event) -> None:
         """Count an event of the router's in."""
+        self.on_event(event)
         with self._lock:
             if event.code is not None:
                 self._told[event.route, event.outcome] += 1
             if event.age_ms is not None and event.routing_ns is not None and event.route in self._measured:
                 self._measured[event.route] += RouteCounts(0, 0, event.routing_ns, event.age_ms, 1)
+                if event.latency_s is not None:
+                    self._latency[event.route].observe(event.latency_s)
+                    self._volume[event.route].measure(event.bytes or 0, self._shown[event.route])
         if event.place is not None:
             topic, partition, offset = event.place
             self.routed({(topic, partition): offset + 1})
+
+    def restarted(self, query: str) -> None:
+        """Count a query that was started again, for whatever reason."""
+        with self._lock:
+            self._restarts[query] += 1
+
+    @property
+    def restarts(self) -> dict[str, int]:
+        """How often each query was, of those that were."""
+        with self._lock:
+            return dict(self._restarts)
 
     def see_topics(self, ends: Mapping[str, int]) -> None:
         """What the end offsets of the destinations are now, for each topic added up."""
@@ -89,12 +141,16 @@ class RouterMetrics(Collector):
     def see_sources(self, ends: Mapping[Partition, int]) -> None:
         """What the end offsets of the journal and of other sources are now."""
         self._written = ends
+        if not self.lag:
+            self._moved_at = self._clock()
 
     def routed(self, until: Mapping[Partition, int]) -> None:
         """The router has done everything before these offsets."""
         with self._lock:
             for partition, offset in until.items():
-                self._routed[partition] = max(offset, self._routed.get(partition, 0))
+                if offset > self._routed.get(partition, 0):
+                    self._routed[partition] = offset
+                    self._moved_at = self._clock()
 
     def _count_published(self) -> None:
         since = self._ends_at_batch or {}
@@ -115,6 +171,11 @@ class RouterMetrics(Collector):
             if other == topic
         ]
         return self._counted[place].success / sum(success) if sum(success) else 1 / len(success)
+
+    @property
+    def topics(self) -> dict[str, str]:
+        """The topic of each route, by name."""
+        return self._topics
 
     @property
     def routes(self) -> dict[str, RouteCounts]:
@@ -164,6 +225,19 @@ class RouterMetrics(Collector):
             return sum(records for records in behind if records >= 2 * SAMPLE)
 
     @property
+    def stalled_s(self) -> float:
+        """For how long nothing was routed though records wait; 0 if none do."""
+        return self._clock() - self._moved_at if self.lag else 0.0
+
+    @property
+    def stalled(self) -> str | None:
+        """That messages do not flow, in words; None while they do."""
+        stalled_s = self.stalled_s
+        if stalled_s <= STALLED_S:
+            return None
+        return f"{self.lag} records wait, and none was routed for {stalled_s:.0f} s"
+
+    @property
     def total(self) -> RouteCounts:
         """All routes together, with the failures of records that have no route."""
         outcomes = self.outcomes
@@ -196,11 +270,38 @@ class RouterMetrics(Collector):
         )
         lag.add_metric([self._bridge_id], self.lag)
         yield lag
+        yield from self._sampled()
+        restarts = CounterMetricFamily(
+            "isthmus_query_restarts",
+            "starts of a query after a failure, a change of topics or a reload",
+            labels=["bridge", "query"],
+        )
+        for query in (ROUTER, LEDGER):
+            restarts.add_metric([self._bridge_id, query], self._restarts[query])
+        yield restarts
+
+    def _sampled(self) -> Iterator[Metric]:
+        """What one record in `SAMPLE` tells."""
+        latency = HistogramMetricFamily(
+            "isthmus_end_to_end_latency_seconds",
+            f"from a message's append to the journal to that of what was published; 1 message in {SAMPLE}",
+            labels=["bridge", "route"],
+        )
+        volume = CounterMetricFamily(
+            "isthmus_route_bytes",
+            f"bytes of the values that were published, estimated by the size of 1 message in {SAMPLE}",
+            labels=["bridge", "route"],
+        )
+        with self._lock:
+            for route, histogram in self._latency.items():
+                latency.add_metric([self._bridge_id, route], histogram.buckets, histogram.sum_s)
+                volume.add_metric([self._bridge_id, route], self._volume[route].until(self._shown[route]))
+        yield from (latency, volume)
 
     def exposition(self, *others: Collector) -> bytes:
-        """The text that Prometheus scrapes; with that of others behind it."""
+        """The text that Prometheus scrapes; with that of others behind it, and the events of all."""
         registry = CollectorRegistry()
-        for collector in (self, *others):
+        for collector in (self, *others, EventMetrics(self._bridge_id)):
             registry.register(collector)
         return generate_latest(registry)
 

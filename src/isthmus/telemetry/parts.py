@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
+import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -23,6 +24,17 @@ QUANTILES: Final = (0.5, 0.75, 0.9, 0.95, 0.99)
 class Flow:
     """What went one way."""
 
+    messages: int = 0
+    bytes: int = 0
+
+
+class AddressTraffic(msgspec.Struct, frozen=True):
+    """What went over the AMQP links of one address, one way."""
+
+    direction: str
+    address: str
+    links: int = 0
+    """How many there are now."""
     messages: int = 0
     bytes: int = 0
 
@@ -47,6 +59,77 @@ class PartReport:
     request_times_s: Sequence[float] = field(default=(), repr=False)
     """How long the last requests took: those of answers to inboxes from request to answer, all others until
     the system had taken the messages."""
+    lag: int | None = None
+    """How many records of its outbox are yet to be delivered, as far as this process reads it."""
+    links: Sequence[AddressTraffic] = field(default=(), repr=False)
+    transactions: int | None = None
+    """How many transactions clients have open; None where there are none ever."""
+    oldest_transaction_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkReport:
+    """A link of an AMQP client."""
+
+    address: str
+    direction: Literal["in", "out"]
+    """``in``: the client sends on it."""
+    credit: int
+    """How many messages may still be sent on it, by whoever sends."""
+    deliveries: int
+    """How many were, modulo 2**32."""
+    in_flight: int
+    """How many of those that the client sent are not decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientReport:
+    """An AMQP client that is connected."""
+
+    container_id: str
+    user: str
+    address: str
+    """The network address that it comes from."""
+    links: tuple[LinkReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """The AMQP clients that are connected: how many, and who, but for those beyond a limit."""
+
+    connected: int = 0
+    shown: tuple[ClientReport, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReport:
+    """A queue, or a subscription of a topic, that AMQP clients receive from."""
+
+    kind: Literal["queue", "subscription"]
+    name: str
+    """The address of a queue; of a subscription its consumer group, ``jms:<client id>:<name>``."""
+    receivers: int
+    """Those of the processes that were asked."""
+    depth: int
+    """How many messages are still to be received, those that somebody holds included."""
+
+
+def clients_together(found: Iterable[Clients], most: int) -> Clients:
+    """Those of all processes, of whom so many at most are shown."""
+    everybody = list(found)
+    shown = [client for each in everybody for client in each.shown]
+    return Clients(sum(each.connected for each in everybody), tuple(shown[:most]))
+
+
+def queues_together(found: Iterable[Iterable[QueueReport]]) -> list[QueueReport]:
+    """Those of all processes, each once: its depth, which Kafka knows, is the same for all of them."""
+    queues: dict[tuple[str, str], QueueReport] = {}
+    for each in (queue for one in found for queue in one):
+        have = queues.setdefault((each.kind, each.name), replace(each, receivers=0))
+        queues[each.kind, each.name] = replace(
+            each, receivers=have.receivers + each.receivers, depth=max(have.depth, each.depth)
+        )
+    return list(queues.values())
 
 
 Reports = Callable[[], Sequence[PartReport]]
@@ -65,6 +148,11 @@ class PartMetrics(Collector):
         self._bridge_id = bridge_id
         self._reports = reports
         self._started = time.time()
+
+    @property
+    def bridge_id(self) -> str:
+        """Whose parts they are."""
+        return self._bridge_id
 
     def collect(self) -> Iterator[Metric]:
         """All metrics, as Prometheus' client asks for them."""
@@ -95,6 +183,49 @@ class PartMetrics(Collector):
             for quantile, seconds in quantiles(report.request_times_s).items():
                 times.add_metric([*labels, f"{quantile:g}"], seconds)
         yield from (connected, times)
+        yield from self._of_outboxes(reports)
+        yield from self._of_links(reports)
+        yield from self._of_transactions(reports)
+
+    def _of_outboxes(self, reports: Sequence[PartReport]) -> Iterator[Metric]:
+        lag = GaugeMetricFamily(
+            "isthmus_part_lag_records",
+            "records of an outbox that are yet to be delivered",
+            labels=["bridge", "part", "kind"],
+        )
+        for report in reports:
+            if report.lag is not None:
+                lag.add_metric([self._bridge_id, report.name, report.kind], report.lag)
+        yield lag
+
+    def _of_links(self, reports: Sequence[PartReport]) -> Iterator[Metric]:
+        labels = ["bridge", "part", "address", "direction"]
+        links = GaugeMetricFamily("isthmus_amqp_links", "AMQP links that are open", labels=labels)
+        messages = CounterMetricFamily(
+            "isthmus_amqp_link_messages", "messages taken (in) and sent (out) over AMQP links", labels=labels
+        )
+        size = CounterMetricFamily("isthmus_amqp_link_bytes", "bytes of these messages", labels=labels)
+        for report in reports:
+            for link in report.links:
+                values = [self._bridge_id, report.name, link.address, link.direction]
+                links.add_metric(values, link.links)
+                messages.add_metric(values, link.messages)
+                size.add_metric(values, link.bytes)
+        yield from (links, messages, size)
+
+    def _of_transactions(self, reports: Sequence[PartReport]) -> Iterator[Metric]:
+        labels = ["bridge", "part"]
+        count = GaugeMetricFamily(
+            "isthmus_transactions_open", "transactions that clients have begun and not ended", labels=labels
+        )
+        oldest = GaugeMetricFamily(
+            "isthmus_transaction_age_max_seconds", "for how long the oldest of them is open", labels=labels
+        )
+        for report in reports:
+            if report.transactions is not None:
+                count.add_metric([self._bridge_id, report.name], report.transactions)
+                oldest.add_metric([self._bridge_id, report.name], report.oldest_transaction_s)
+        yield from (count, oldest)
 
     def varz(self) -> dict[str, Any]:
         """The document of ``/varz``."""
@@ -139,6 +270,13 @@ def _count_of(name: str) -> Callable[[PartReport], Mapping[str, int]]:
     return lambda report: {"": getattr(report, name)}
 
 
+def _transactions(report: PartReport) -> dict[str, Any]:
+    return {
+        "transactions": report.transactions,
+        "oldest_transaction_s": round(report.oldest_transaction_s, 1),
+    }
+
+
 def _document(report: PartReport) -> dict[str, Any]:
     times = quantiles(report.request_times_s)
     return {
@@ -154,5 +292,7 @@ def _document(report: PartReport) -> dict[str, Any]:
         "connects": report.connects,
         "disconnects": report.disconnects,
         "reconnects": report.reconnects,
+        **({} if report.lag is None else {"lag": report.lag}),
+        **({} if report.transactions is None else _transactions(report)),
         "request_times_ms": {f"p{quantile * 100:g}": round(s * 1000, 3) for quantile, s in times.items()},
     }

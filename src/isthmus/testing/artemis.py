@@ -18,6 +18,8 @@ fetches them.
 
 from __future__ import annotations
 
+import os
+import shlex
 import time
 from pathlib import Path
 from types import TracebackType
@@ -100,7 +102,8 @@ class Artemis:
 
     def start(self) -> None:
         """Start the broker and wait until it answers. `HardFailure` if it does not."""
-        command = [str(java_command()), *_JAVA, "-cp", jars.classpath("artemis"), _MAIN, str(self._folder)]
+        java = [str(java_command()), *_JAVA, *shlex.split(os.environ.get("JAVA_ARGS", ""))]
+        command = [*java, "-cp", jars.classpath("artemis"), _MAIN, str(self._folder)]
         self.stop()
         # Another one would confuse clients that reconnect, so it had better be free still.
         self._port = self._port or free_port()

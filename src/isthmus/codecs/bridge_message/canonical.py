@@ -17,31 +17,31 @@ type             the first byte of the value
 ====== ========= =====================================================
 
 The properties that our own writer and the Go helper write are so, up to 15 of them: finding one takes as long
-as there are others. A message that passes leaves them encoded, and `value_of` finds one without reading the
+as there are others. A message that passes leaves them encoded, and `find` finds one without reading the
 others. Whatever else a writer may do is not judged here: that is for `tolerant`.
 """
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Final
 
-from isthmus.codecs.bridge_message.properties import TYPES
-from isthmus.errors import NoSuchProperty, WrongPropertyType
+import msgspec
+
+from isthmus.codecs.bridge_message.properties import (
+    BOOL,
+    BYTES,
+    FLOAT32,
+    FLOAT64,
+    INT64,
+    NULL,
+    STRING,
+)
 
 if TYPE_CHECKING:
     from mypy_extensions import i64  # a machine word in the compiled form; never imported
 
 _NO: Final = -1  # instead of a position: not canonical
-_STRING: Final = 0
-_INT64: Final = 4
-_FLOAT32: Final = 5
-_FLOAT64: Final = 6
-_BOOL: Final = 7
-_BYTES: Final = 8
-_NULL: Final = 9
-_SINGLE: Final = struct.Struct(">f").unpack_from
-_DOUBLE: Final = struct.Struct(">d").unpack_from
+_FLOAT: Final = msgspec.msgpack.Decoder(float).decode
 
 
 def is_canonical(buf: bytes) -> bool:
@@ -52,81 +52,90 @@ def is_canonical(buf: bytes) -> bool:
         return False
 
 
-def value_of(buf: bytes, name: str, asked: i64) -> object:
-    """The value of a property of bytes that are canonical.
+def find(buf: bytes, name: str, type: i64, begin: i64) -> i64:
+    """Where the value of the property with this name and type begins, in bytes that are canonical.
 
-    Raises `NoSuchProperty`, or `WrongPropertyType` for one that has another type than ``asked``.
+    It is 0 where there is none, and for every name that is not ASCII. ``begin`` is 1 or where a value ends:
+    the search goes round from there, so that properties read in their order are found at once.
     """
-    try:
-        key = name.encode()
-    except UnicodeEncodeError:
-        raise NoSuchProperty(name) from None
-    size: i64 = len(key)
-    count: i64 = buf[0] & 0x0F
-    pos: i64 = 1
-    while count > 0:
-        count -= 1
-        code: i64 = buf[pos]
-        start: i64 = pos + 1
+    size: i64 = len(name)
+    pos: i64 = begin
+    code: i64 = buf[0]
+    left: i64 = code & 0x0F
+    while left > 0:
+        left -= 1
+        if pos == len(buf):
+            pos = 1
+        code = buf[pos]
+        pos += 1
         length: i64 = code & 0x1F
         if code > 0xBF:
-            start = pos + 2 if code == 0xD9 else pos + 3 if code == 0xDA else pos + 5
-            length = _number(buf, pos + 1, start)
-        pos = start + length
-        at: i64 = 0
-        if length == size:
-            while at < size and buf[start + at] == key[at]:
-                at += 1
+            start: i64 = _text_start(buf, pos - 1)
+            length = _number(buf, pos, start)
+            pos = start
+        end: i64 = pos + length
+        found: bool = length == size
+        while found and pos < end:
+            octet: i64 = buf[pos]
+            found = octet <= 0x7F and octet == ord(name[pos - end + size])
+            pos += 1
+        pos = end
         fields: i64 = buf[pos]
-        type: i64 = 0
+        declared: i64 = STRING
         pos += 1
         if fields == 0x82 or (fields == 0x81 and buf[pos] == 0xA4):  # a4 begins "type", a5 "value"
-            type = buf[pos + 5]
+            declared = buf[pos + 5]
             pos += 6
             fields -= 1
-        if length == size and at == size:
-            if type != asked:
-                raise WrongPropertyType(name, TYPES[asked], TYPES[type])
-            return _value(buf, pos + 6, type)
+        if found:
+            if declared != type:
+                return 0
+            return pos + 6
         if fields == 0x81:
-            pos = _value_end(buf, pos + 6)
-    raise NoSuchProperty(name)
+            pos = value_end(buf, pos + 6)
+    return 0
 
 
-def _value(buf: bytes, pos: i64, type: i64) -> object:
+def text_at(buf: bytes, pos: i64) -> str:
+    """The string whose value begins there."""
+    return buf[_text_start(buf, pos) : value_end(buf, pos)].decode()
+
+
+def bytes_at(buf: bytes, pos: i64) -> bytes:
+    """The bytes whose value begins there."""
     code: i64 = buf[pos]
-    if type == _STRING or type == _BYTES:  # noqa: SIM109  # a tuple would be made
-        end: i64 = _value_end(buf, pos)
-        if code <= 0xBF:
-            pos += 1
-        elif code == 0xD9 or code == 0xC4:
-            pos += 2
-        else:
-            pos += 3 if code == 0xDA or code == 0xC5 else 5
-        octets = buf[pos:end]
-        return octets.decode() if type == _STRING else octets
-    if type == _FLOAT32:
-        return _SINGLE(buf, pos + 1)[0]
-    if type == _FLOAT64:
-        return _DOUBLE(buf, pos + 1)[0]
-    if type == _BOOL:
-        return code == 0xC3
+    return buf[pos + 2 if code == 0xC4 else pos + 3 if code == 0xC5 else pos + 5 : value_end(buf, pos)]
+
+
+def float_at(buf: bytes, pos: i64) -> float:
+    """The float32 or float64 whose value begins there."""
+    return _FLOAT(buf[pos : value_end(buf, pos)])
+
+
+def bool_at(buf: bytes, pos: i64) -> bool:
+    """The boolean whose value begins there."""
+    return buf[pos] == 0xC3
+
+
+def integer_at(buf: bytes, pos: i64) -> i64:
+    """The integer of any width whose value begins there."""
+    code: i64 = buf[pos]
     if code <= 0x7F:
         return code
     if code >= 0xE0:
         return code - 0x100
-    width: i64 = 1 << (code & 3)
+    end: i64 = value_end(buf, pos)
     number: i64 = buf[pos + 1]
     if code >= 0xD0 and number > 0x7F:
         number -= 0x100
-    at: i64 = pos + 2
-    while at <= pos + width:
-        number = number << 8 | buf[at]
-        at += 1
+    pos += 2
+    while pos < end:
+        number = number << 8 | buf[pos]
+        pos += 1
     return number
 
 
-def _value_end(buf: bytes, pos: i64) -> i64:
+def value_end(buf: bytes, pos: i64) -> i64:
     """Where a value of a property that is canonical ends."""
     code: i64 = buf[pos]
     if 0xA0 <= code <= 0xBF:
@@ -155,6 +164,7 @@ def _properties_end(buf: bytes) -> i64:
     count: i64 = code & 0x0F
     pos: i64 = 1
     seen: i64 = 0
+    others: i64 = 0
     while count > 0:
         count -= 1
         begin: i64 = pos
@@ -165,20 +175,25 @@ def _properties_end(buf: bytes) -> i64:
             pos = _text_start(buf, begin)
             if pos < 0:
                 return _NO
-            end = _value_end(buf, begin)
+            end = value_end(buf, begin)
             if end - pos <= 0x1F:  # a name has one form, so that one that is there twice is found
                 return _NO
-        # Names that are alike have the same bit, and few others do.
-        bit: i64 = 1 << ((7 * (end - pos) + 5 * buf[pos] + buf[end - 1]) & 0x3F)
+        # Names that are alike have the same two bits, and hardly any others do.
+        early: i64 = buf[begin + ((end - begin) >> 2)]
+        middle: i64 = buf[(begin + end) >> 1]
+        last: i64 = buf[end - 1]
+        bit: i64 = 1 << ((7 * code + last) & 0x3F)
+        other: i64 = 1 << ((5 * early + middle) & 0x3F)
         while pos < end:
             if buf[pos] > 0x7F:
                 buf[pos:end].decode()
                 pos = end
             else:
                 pos += 1
-        if seen & bit and _is_repeated(buf, begin, pos):
+        if seen & bit and others & other and _is_repeated(buf, begin, pos):
             return _NO
         seen |= bit
+        others |= other
         fields: i64 = buf[pos]
         pos += 1
         type: i64 = 0
@@ -192,7 +207,7 @@ def _properties_end(buf: bytes) -> i64:
             type = buf[pos + 5]
             pos += 6
             fields -= 1
-        if fields == 0x80 and type == _NULL:
+        if fields == 0x80 and type == NULL:
             continue
         if not (
             fields == 0x81
@@ -206,23 +221,23 @@ def _properties_end(buf: bytes) -> i64:
             return _NO
         pos += 6
         code = buf[pos]
-        if type == _STRING:
+        if type == STRING:
             pos = _text_end(buf, pos)
-        elif type <= _INT64:
+        elif type <= INT64:
             if code <= 0x7F or code >= 0xE0:
                 pos += 1
             else:
                 pos = _integer_end(buf, pos, type)
-        elif type == _FLOAT32:
-            pos = pos + 5 if code == 0xCA else _NO
-        elif type == _FLOAT64:
-            pos = pos + 9 if code == 0xCB else _NO
-        elif type == _BOOL:
-            pos = pos + 1 if code == 0xC2 or code == 0xC3 else _NO
-        elif type == _BYTES:
-            pos = _value_end(buf, pos) if 0xC4 <= code <= 0xC6 else _NO
+        elif type == FLOAT32 and code == 0xCA:
+            pos += 5
+        elif type == FLOAT64 and code == 0xCB:
+            pos += 9
+        elif (type == BOOL and (code == 0xC2 or code == 0xC3)) or (type == NULL and code == 0xC0):
+            pos += 1
+        elif type == BYTES and 0xC4 <= code <= 0xC6:
+            pos = value_end(buf, pos)
         else:
-            pos = pos + 1 if type == _NULL and code == 0xC0 else _NO
+            return _NO
         if pos < 0:
             return _NO
     return pos
@@ -253,7 +268,7 @@ def _text_end(buf: bytes, pos: i64) -> i64:
     start: i64 = _text_start(buf, pos)
     if start < 0:
         return _NO
-    end: i64 = _value_end(buf, pos)
+    end: i64 = value_end(buf, pos)
     pos = start
     while pos < end:
         if buf[pos] > 0x7F:
@@ -268,7 +283,7 @@ def _is_repeated(buf: bytes, begin: i64, end: i64) -> bool:
     size: i64 = end - begin
     pos: i64 = 1
     while pos < begin:
-        name_end: i64 = _value_end(buf, pos)
+        name_end: i64 = value_end(buf, pos)
         at: i64 = 0
         if name_end - pos == size:
             while at < size and buf[pos + at] == buf[begin + at]:
@@ -281,7 +296,7 @@ def _is_repeated(buf: bytes, begin: i64, end: i64) -> bool:
             pos += 6
             fields -= 1
         if fields == 0x81:
-            pos = _value_end(buf, pos + 6)
+            pos = value_end(buf, pos + 6)
     return False
 
 

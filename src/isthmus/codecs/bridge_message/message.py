@@ -10,13 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
-from msgspec import Raw
 
 from isthmus.codecs.bridge_message import canonical, tolerant
-from isthmus.codecs.bridge_message.canonical import is_canonical, value_of
+from isthmus.codecs.bridge_message.canonical import (
+    bool_at,
+    bytes_at,
+    find,
+    float_at,
+    integer_at,
+    is_canonical,
+    text_at,
+    value_end,
+)
 from isthmus.codecs.bridge_message.header import BridgeHeader
 from isthmus.codecs.bridge_message.properties import (
     BOOL,
@@ -39,8 +47,11 @@ from isthmus.codecs.bridge_message.properties import (
     single_value,
     wire_property,
 )
-from isthmus.codecs.bridge_message.wire import Wire, read, write, write_sorted
+from isthmus.codecs.bridge_message.wire import Wire, read, write, write_into, write_sorted
 from isthmus.errors import EncodeError, NoSuchProperty, WrongPropertyType
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64  # a machine word in the compiled form; never imported
 
 COMPILED: Final = not canonical.__file__.endswith(".py")
 """Whether the compiled form is running. Otherwise the scan would take longer than reading the properties."""
@@ -49,11 +60,27 @@ _LONGEST_BODY_SHOWN: Final = 64
 _READ: Final = b""
 """In place of encoded properties: they were read, or there are none."""
 
+_read: Final = read  # the compiled form finds what is the module's own without looking it up
+_write: Final = write
+_write_into: Final = write_into
+_LONGEST_COPIED: Final = 2048
+"""Bodies up to here are copied once more, which takes less than what it saves."""
+_LONGEST_KEPT: Final = 64 * 1024
+_buffers: Final[list[bytearray]] = []
+"""Those that nobody is writing into."""
 
-def _canonical(props: Raw) -> bytes:
-    """The bytes of properties that are in order; nothing of others."""
-    encoded = bytes(props)
-    return encoded if is_canonical(encoded) else b""
+
+def _written(wire: Wire) -> bytes:
+    """The encoded message, by way of a buffer that is kept: a new one would grow several times on the way."""
+    try:
+        buffer = _buffers.pop()
+    except IndexError:  # the first time, and when another thread has it
+        buffer = bytearray()
+    _write_into(wire, buffer)
+    octets = b"" + buffer
+    if len(octets) <= _LONGEST_KEPT:
+        _buffers.append(buffer)
+    return octets
 
 
 def _body(body: Any) -> bytes:
@@ -84,10 +111,14 @@ class BridgeMessage:
         What begins with an underscore is for `decode`.
         """
         self._encoded = _encoded
+        self._is_short = False
+        self._next: i64 = 1 if len(_encoded) > 0 else 0
         if _wire is not None:
             self._wire = _wire
             return
-        self._wire = Wire(_body(body))
+        octets = _body(body)
+        self._wire = Wire(octets)
+        self._is_short = len(octets) <= _LONGEST_COPIED
         if header is not None:
             self._wire.header = _header(header)
 
@@ -97,22 +128,24 @@ class BridgeMessage:
         # Properties that stay encoded must not change with their buffer.
         octets = data if isinstance(data, bytes) else bytes(memoryview(data))
         try:
-            wire = read(octets)
+            wire = _read(octets)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return BridgeMessage(_wire=Wire(*tolerant.read(octets)))
         props = wire.props
-        if type(props) is Raw:
-            if COMPILED and (encoded := _canonical(props)):
-                return BridgeMessage(_wire=wire, _encoded=encoded)
+        if not isinstance(props, dict):
+            if COMPILED:
+                encoded = b"" + props  # bytes(props) takes twice as long
+                if is_canonical(encoded):
+                    return BridgeMessage(_wire=wire, _encoded=encoded)
             wire.props = tolerant.read_properties(props)
         return BridgeMessage(_wire=wire)
 
     def encode(self) -> bytes:
         """The message as bytes. Raises `EncodeError` if it has text that is not Unicode or too long."""
-        if self._encoded:
+        if self._next > 0:
             self._properties()
         try:
-            return write(self._wire)
+            return _written(self._wire) if self._is_short else _write(self._wire)
         except (ValueError, OverflowError, msgspec.EncodeError) as error:
             raise EncodeError(f"a message that cannot be written: {error}") from error
 
@@ -123,7 +156,9 @@ class BridgeMessage:
 
     @body.setter
     def body(self, body: Any) -> None:
-        self._wire.body = _body(body)
+        octets = _body(body)
+        self._wire.body = octets
+        self._is_short = len(octets) <= _LONGEST_COPIED
 
     @property
     def header(self) -> BridgeHeader:
@@ -164,43 +199,75 @@ class BridgeMessage:
 
     def get_string_property(self, name: str) -> str:
         """The value of a string. Like all getters it raises `NoSuchProperty` or `WrongPropertyType`."""
-        return cast(str, value_of(self._encoded, name, STRING) if self._encoded else self._get(name, STRING))
+        at = self._find(name, STRING)
+        if at > 0:
+            return text_at(self._encoded, at)
+        return cast(str, self._get(name, STRING))
 
     def get_int8_property(self, name: str) -> int:
         """The value of an int8."""
-        return cast(int, value_of(self._encoded, name, INT8) if self._encoded else self._get(name, INT8))
+        at = self._find(name, INT8)
+        if at > 0:
+            return integer_at(self._encoded, at)
+        return cast(int, self._get(name, INT8))
 
     def get_int16_property(self, name: str) -> int:
         """The value of an int16."""
-        return cast(int, value_of(self._encoded, name, INT16) if self._encoded else self._get(name, INT16))
+        at = self._find(name, INT16)
+        if at > 0:
+            return integer_at(self._encoded, at)
+        return cast(int, self._get(name, INT16))
 
     def get_int32_property(self, name: str) -> int:
         """The value of an int32."""
-        return cast(int, value_of(self._encoded, name, INT32) if self._encoded else self._get(name, INT32))
+        at = self._find(name, INT32)
+        if at > 0:
+            return integer_at(self._encoded, at)
+        return cast(int, self._get(name, INT32))
 
     def get_int64_property(self, name: str) -> int:
         """The value of an int64."""
-        return cast(int, value_of(self._encoded, name, INT64) if self._encoded else self._get(name, INT64))
+        at = self._find(name, INT64)
+        if at > 0:
+            return integer_at(self._encoded, at)
+        return cast(int, self._get(name, INT64))
 
     def get_float32_property(self, name: str) -> float:
         """The value of a float32."""
-        return cast(
-            float, value_of(self._encoded, name, FLOAT32) if self._encoded else self._get(name, FLOAT32)
-        )
+        at = self._find(name, FLOAT32)
+        if at > 0:
+            return float_at(self._encoded, at)
+        return cast(float, self._get(name, FLOAT32))
 
     def get_float64_property(self, name: str) -> float:
         """The value of a float64."""
-        return cast(
-            float, value_of(self._encoded, name, FLOAT64) if self._encoded else self._get(name, FLOAT64)
-        )
+        at = self._find(name, FLOAT64)
+        if at > 0:
+            return float_at(self._encoded, at)
+        return cast(float, self._get(name, FLOAT64))
 
     def get_bool_property(self, name: str) -> bool:
         """The value of a boolean."""
-        return cast(bool, value_of(self._encoded, name, BOOL) if self._encoded else self._get(name, BOOL))
+        at = self._find(name, BOOL)
+        if at > 0:
+            return bool_at(self._encoded, at)
+        return cast(bool, self._get(name, BOOL))
 
     def get_bytes_property(self, name: str) -> bytes:
         """The value of a property of bytes."""
-        return cast(bytes, value_of(self._encoded, name, BYTES) if self._encoded else self._get(name, BYTES))
+        at = self._find(name, BYTES)
+        if at > 0:
+            return bytes_at(self._encoded, at)
+        return cast(bytes, self._get(name, BYTES))
+
+    def _find(self, name: str, type: i64) -> i64:
+        """Where the value of a property begins, or 0: it is for `_get` to find it or to say why not."""
+        if self._next == 0:
+            return 0
+        at: i64 = find(self._encoded, name, type, self._next)
+        if at > 0:
+            self._next = value_end(self._encoded, at)
+        return at
 
     def _get(self, name: str, asked: int) -> PropertyValue:
         wire: WireProperty | None = self._properties().get(name)
@@ -211,9 +278,10 @@ class BridgeMessage:
         return single_value(wire) if asked == FLOAT32 else wire.value
 
     def _properties(self) -> Properties:
-        if self._encoded:
+        if self._next > 0:
             self._wire.props = from_canonical(self._encoded)
             self._encoded = _READ
+            self._next = 0
         return cast(Properties, self._wire.props)
 
     def __eq__(self, other: object) -> bool:

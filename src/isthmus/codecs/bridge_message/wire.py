@@ -26,4 +26,5 @@ class Wire(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True, gc=Fa
 
 read: Final = msgspec.msgpack.Decoder(Wire).decode
 write: Final = msgspec.msgpack.Encoder().encode
+write_into: Final = msgspec.msgpack.Encoder().encode_into
 write_sorted: Final = msgspec.msgpack.Encoder(order="deterministic").encode

@@ -20,7 +20,8 @@ JMSXGroupID, JMSXGroupSeq    group-id, group-sequence
 JMSXUserID                   user-id
 x-opt-jms-dest               annotation of that name         queue, topic, temporary-queue, temporary-topic
 x-opt-jms-reply-to           annotation of that name         the same
-x-opt-jms-msg-type           annotation of that name         ``bytes`` for a bytes message, absent otherwise
+x-opt-jms-msg-type           annotation of that name         ``bytes`` for a bytes message, ``text`` for a
+                                                             text message of null, absent otherwise
 JMS_AMQP_CONTENT_TYPE        content-type                    unless the kind of the body implies it
 JMS_AMQP_CONTENT_ENCODING    content-encoding
 JMS_AMQP_REPLY_TO_GROUP_ID   reply-to-group-id
@@ -32,8 +33,8 @@ otherwise what its section, type and content-type say.
 
 What does not come back: delivery annotations, footer, other message annotations, first-acquirer, a priority
 above 9, whether an expiry was given as a time or as a ttl, how many data sections there were, and the
-difference between no body, a null, and a text message of null. A sequence that is no stream message comes
-back as an amqp-value if it has one list.
+difference between no body and a null. A sequence that is no stream message comes back as an amqp-value if it
+has one list.
 """
 
 from isthmus.codecs.jms.headers import to_message

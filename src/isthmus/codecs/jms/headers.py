@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from isthmus.codecs.amqp import DATA, Index, index
 from isthmus.codecs.jms.ids import correlation_id_text, message_id_text
-from isthmus.codecs.jms.kinds import IMPLIED_CONTENT_TYPES, body_of
+from isthmus.codecs.jms.kinds import IMPLIED_CONTENT_TYPES, MESSAGE_TYPES, body_of
 from isthmus.codecs.jms.names import (
     CONTENT_ENCODING,
     CONTENT_TYPE,
@@ -21,7 +21,16 @@ from isthmus.codecs.jms.names import (
     TAKEN,
 )
 from isthmus.errors import DecodeError
-from isthmus.message import NON_PERSISTENT, Body, BodyKind, Header, HeaderType, Message, property_header_name
+from isthmus.message import (
+    NON_PERSISTENT,
+    TRACE_CONTEXT,
+    Body,
+    BodyKind,
+    Header,
+    HeaderType,
+    Message,
+    property_header_name,
+)
 
 _PERSISTENT: Final = Header("PERSISTENT")
 _NOT_PERSISTENT: Final = Header(NON_PERSISTENT)
@@ -33,11 +42,13 @@ _DESTINATION_HEADERS: Final = [Header(name) for name in DESTINATION_TYPES]
 
 _BYTES: Final = BodyKind.BYTES
 _BYTES_MESSAGE: Final = Header(str(_BYTES))
+_TEXT_MESSAGE: Final = Header(str(BodyKind.TEXT))
 _STRING: Final = HeaderType.STRING
 _LONG: Final = HeaderType.LONG
 _make: Final = cast(Any, tuple.__new__)
 """Makes a named tuple faster than its class does."""
 
+_TRACEPARENT: Final = TRACE_CONTEXT[0]
 _END_OF_TIME: Final = 2**63 - 1  # the last timestamp that AMQP has
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -76,6 +87,11 @@ def to_message(
     for name, text in parts.application_properties.items():
         type = types.get(name, _STRING) if types else _STRING
         headers[_names.get(name) or header_name(name)] = _make(Header, (text, type))
+    if _TRACEPARENT in parts.annotations:  # those in between have added it: it outranks what the sender says
+        for name in TRACE_CONTEXT:
+            context = parts.annotations.get(name)
+            if isinstance(context, str):
+                headers[name] = _text(str(context))
     message_id = headers.get("MessageId")
     return Message(
         id=message_id.text if message_id else fallback_id,
@@ -128,6 +144,8 @@ def standard_headers(parts: Index, kind: BodyKind, received_ms: int | None) -> d
             headers[name] = _DESTINATION_HEADERS[number]
     if kind is _BYTES:
         headers[MESSAGE_TYPE] = _BYTES_MESSAGE
+    elif kind is BodyKind.EMPTY and annotations.get(MESSAGE_TYPE) == MESSAGE_TYPES[BodyKind.TEXT]:
+        headers[MESSAGE_TYPE] = _TEXT_MESSAGE
     if properties.reply_to is not None:
         headers["ReplyTo"] = Header(str(properties.reply_to))
     if properties.subject is not None:

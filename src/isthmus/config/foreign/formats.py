@@ -25,14 +25,13 @@ NATS_MQ: Final = Format("the NATS-MQ bridge", "nats-mq")
 _JMS_BRIDGE: Final = re.compile(r'"?bridge"?\.(kafka|journals|routing|streams|ha|security)\b.*')
 _NATS_MQ: Final = frozenset({"connect", "stan", "nats", "monitoring", "reconnectinterval"})
 _OURS_ALONE: Final = ("routes.", "routing.", "journal.", "connectors.", "nats.", "mq.", "pipeline.", "state.")
-_OPENS: Final = ("{", "[")
+_OPENED: Final = re.compile(r'[{\s"]*(\w+)"?\s*[:=]?\s*[{\[]')
 
 
 def format_of(entries: Mapping[str, Entry]) -> Format | None:
     """The format of a file whose keys are not ours."""
-    opened = {
-        key.strip('{"').lower() for key, entry in entries.items() if (entry.value or "").startswith(_OPENS)
-    }
+    lines = (f"{key} {entry.value or ''}" for key, entry in entries.items())
+    opened = {found[1].lower() for line in lines if (found := _OPENED.match(line))}
     if "bridge" in opened or any(_JMS_BRIDGE.fullmatch(key) for key in entries):
         return JMS_BRIDGE
     if opened & _NATS_MQ:

@@ -34,6 +34,12 @@ class _Reference(NamedTuple):
     optional: bool
 
 
+class _Last(NamedTuple):
+    """A value and the optional references that followed it: the last one that leads somewhere counts."""
+
+    choices: tuple[Any, ...]
+
+
 class _Joined(NamedTuple):
     """Values that stand beside each other, until it is known what they are."""
 
@@ -43,7 +49,7 @@ class _Joined(NamedTuple):
 class _Appended(NamedTuple):
     """What ``+=`` adds, to whatever list is there."""
 
-    values: tuple[Any, ...]
+    value: Any
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -88,7 +94,7 @@ class _Reader:
                 self._fail("expected =, : or {")
             value = self._value(depth + 1)
             if sign[0] == "+=":
-                value = _Appended((value,))
+                value = _Appended(value)
             _put(members, path, value)
 
     def _path(self) -> list[str]:
@@ -192,8 +198,11 @@ def _put(members: dict[str, Any], path: list[str], value: Any) -> None:
         for name, each in value.items():
             _put(there, [name], each)
     elif isinstance(value, _Appended):
-        before = there.values if isinstance(there, _Appended) else tuple(there or ())
-        members[last] = _Appended((*before, *value.values))
+        before = there.parts if isinstance(there, _Joined) else (there,)
+        members[last] = value if there is None else _Joined((*before, value))
+    elif isinstance(value, _Reference) and value.optional and there is not None:
+        before = there.choices if isinstance(there, _Last) else (there,)
+        members[last] = _Last((*before, value))
     else:
         members[last] = value
 
@@ -204,10 +213,13 @@ def _resolve(value: Any, root: dict[str, Any], asked: tuple[str, ...]) -> Any:
             return {name: _resolve(each, root, asked) for name, each in value.items()}
         case list():
             return [_resolve(each, root, asked) for each in value]
-        case _Appended(values):
-            return [_resolve(each, root, asked) for each in values]
+        case _Appended(appended):
+            return [_resolve(appended, root, asked)]
         case _Reference(path, optional):
             return _follow(path, optional, root, asked)
+        case _Last(choices):
+            found = (_resolve(each, root, asked) for each in reversed(choices))
+            return next((each for each in found if each is not None), None)
         case _Joined(parts):
             return _join([_resolve(each, root, asked) for each in parts])
         case _Quoted():

@@ -21,8 +21,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-import javaproperties
-
 from isthmus.config.foreign.lines import left_out, setting
 from isthmus.config.judgement.keys import FIXED, open_prefix, split_key
 from isthmus.config.model.amqp import AmqpSettings
@@ -72,7 +70,7 @@ _OF_A_SERVER: Final = (*_WITHOUT_TLS, "amqp.host", "amqp.flowCredit")
 _SHARED: Final = frozenset({"message.convert", "bridge.id"})
 _NEWER: Final = re.compile(
     r"amqp\.(messageConverter|flowCredit|mode|certDir|bindHost|bindPort)|kafka\.bootstrapServers"
-    r"|bridge\.tracing|http\.(enabled|host|port|cors\..*)"
+    r"|bridge\.tracing|http\..*|kafka\.(producer|consumer|admin)\..*"
 )
 _UNKNOWN: Final = "no equal"
 _EVERYWHERE: Final = "0.0.0.0"
@@ -91,7 +89,8 @@ class _Setting(NamedTuple):
 def is_oldest(keys: Mapping[str, object]) -> bool:
     """Whether these are the keys of a ``bridge.properties`` from before 2017, and not ours with a mistake."""
     ours = (key in FIXED or split_key(key) or open_prefix(key) for key in keys if key not in _SHARED)
-    return not _OLDEST.isdisjoint(keys) and not any(ours)
+    braces = ("{" in key or "}" in key for key in keys)
+    return not _OLDEST.isdisjoint(keys) and not any(ours) and not any(braces)
 
 
 def is_newer(keys: Mapping[str, object]) -> bool:
@@ -101,6 +100,8 @@ def is_newer(keys: Mapping[str, object]) -> bool:
 
 def convert(text: str) -> str:
     """Our configuration for one of any spelling. Raises `ConfigError` for what is none."""
+    import javaproperties  # only here: it imports parsers of XML, and every command asks `is_newer`
+
     try:
         written = javaproperties.loads(text)
     except (javaproperties.InvalidUEscapeError, ValueError) as error:
@@ -134,9 +135,6 @@ def as_ours(entries: Mapping[str, Entry]) -> tuple[dict[str, Entry], list[Proble
     file = next(iter(entries.values())).file
     for key, value in _unasked(written):
         ours.setdefault(key, Entry(key, value, file))
-        if key == "amqp.anonymous":
-            message = "anybody may connect, as to the old bridge"
-            problems.append(ours[key].problem(Severity.WARNING, message, "amqp.users.file says who may"))
     return ours, problems
 
 

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
-
-from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from isthmus.config.judgement.keys import (
     CONNECTOR_FAMILY,
@@ -30,7 +26,7 @@ from isthmus.config.syntax.hidden import Hidden, alike, shown
 from isthmus.config.syntax.problem import Problem, Severity
 from isthmus.config.syntax.properties import Entry
 from isthmus.converters.contract import NoBody
-from isthmus.errors import ConfigError, PredicateError
+from isthmus.errors import ConfigError, PredicateError, SettingsError
 from isthmus.routing.predicate import parse
 from isthmus.routing.route import OnError, Route
 
@@ -60,9 +56,6 @@ def recognise(entries: Mapping[str, Entry]) -> tuple[dict[str, Entry], list[Prob
 
 
 def _doubts_about_option(entry: Entry) -> Iterator[Problem]:
-    # kafka.bootstrap.server would be passed on, and the bridge would start a Kafka of its own.
-    if near := difflib.get_close_matches(entry.key, FIXED, n=1, cutoff=0.9):
-        yield entry.problem(Severity.WARNING, "taken for a client's option", f"did you mean {near[0]}?")
     if entry.value and entry.value[-1].isspace():
         yield entry.problem(Severity.WARNING, "the blanks at the end are a part of the value")
 
@@ -77,13 +70,13 @@ def build(entries: Mapping[str, Entry]) -> tuple[Settings, list[Problem]]:
             problems += refused
     given = {key: entry for key, entry in entries.items() if entry.value is not None and not split_key(key)}
     try:
-        settings = Settings.model_validate({**_nested(given), **named})
-    except ValidationError as error:
+        settings = Settings.of({**_nested(given), **named})
+    except SettingsError as error:
         problems += _refusals(error, given)
         # A key, or a section whose values do not go together.
-        places = {".".join(str(each) for each in detail["loc"]) for detail in error.errors()}
+        places = {".".join(each.path) for each in error.refusals}
         rest = {key: given[key] for key in given if places.isdisjoint({key, key.partition(".")[0]})}
-        settings = Settings.model_validate({**_nested(rest), **named})
+        settings = Settings.of({**_nested(rest), **named})
     routes, refused = _routes(entries, settings)
     problems += refused
     try:
@@ -91,11 +84,11 @@ def build(entries: Mapping[str, Entry]) -> tuple[Settings, list[Problem]]:
     except ConfigError as error:
         first = next(entry for each in groups(entries, CONNECTOR_FAMILY).values() for entry in each.values())
         problems.append(first.problem(Severity.ERROR, str(error)))
-        settings = settings.model_copy(update={"connectors": Settings().connectors})
-    settings = settings.model_copy(update={"routes": tuple(routes)})
+        settings = settings.replace(connectors=Settings().connectors)
+    settings = settings.replace(routes=tuple(routes))
     if (routes or settings.message_convert) and not settings.takes_messages and settings.amqp.enabled:
         # Routes that nothing could come to: such a bridge is one for JMS clients.
-        settings = settings.model_copy(update={"amqp": settings.amqp.model_copy(update={"enabled": True})})
+        settings = settings.replace(amqp=settings.amqp.replace(enabled=True))
     return settings, problems
 
 
@@ -105,8 +98,8 @@ def _sections(entries: Mapping[str, Entry], family: Family) -> tuple[dict[str, S
     for name, parts in groups(entries, family).items():
         problems += _missing_parts(family, name, parts)
         try:
-            sections[name] = family.section.model_validate(_values(parts))
-        except ValidationError as error:
+            sections[name] = family.section.of(_values(parts))
+        except SettingsError as error:
             problems += _refusals(error, parts)
     return sections, problems
 
@@ -120,8 +113,8 @@ def _routes(entries: Mapping[str, Entry], settings: Settings) -> tuple[list[Rout
         for part in given[1:]:
             problems.append(parts[part].problem(Severity.ERROR, f"a route has one destination: {given[0]}"))
         try:
-            route = RouteSettings.model_validate(_values(parts))
-        except ValidationError as error:
+            route = RouteSettings.of(_values(parts))
+        except SettingsError as error:
             problems += _refusals(error, parts)
         else:
             if given and parts[given[0]].value is not None:
@@ -210,15 +203,13 @@ def _missing_parts(family: Family, name: str, parts: Mapping[str, Entry]) -> Ite
             yield missing.problem(Severity.ERROR, f"missing: every {every} needs it")
 
 
-def _refusals(error: ValidationError, entries: Mapping[str, Entry]) -> list[Problem]:
+def _refusals(error: SettingsError, entries: Mapping[str, Entry]) -> list[Problem]:
     """Why values were refused. A part that is missing has been reported as such."""
-    details = error.errors(include_url=False, include_input=False)
-    return [_refusal(entries, detail) for detail in details if detail["type"] != "missing"]
+    return [_refusal(entries, each.path, each.reason) for each in error.refusals if each.reason]
 
 
-def _refusal(entries: Mapping[str, Entry], detail: ErrorDetails) -> Problem:
-    reason: Exception = detail["ctx"]["error"]
-    place = ".".join(str(each) for each in detail["loc"])
+def _refusal(entries: Mapping[str, Entry], path: tuple[str, ...], reason: ValueError) -> Problem:
+    place = ".".join(path)
     entry = entries.get(place)
     if entry is None:  # what is wrong is not one value, but several of them together
         entry = next(each for key, each in entries.items() if key.startswith(place))

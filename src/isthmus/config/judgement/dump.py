@@ -13,7 +13,7 @@ from isthmus.config.model.section import Section
 from isthmus.config.model.settings import Settings
 from isthmus.config.model.values import duration_text
 from isthmus.config.syntax.hidden import Hidden, shown
-from isthmus.converters.journaled import BODY_FORMS
+from isthmus.converters.registry import BODY_FORMS
 from isthmus.routing.route import Route
 
 

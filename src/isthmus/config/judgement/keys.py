@@ -12,13 +12,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from pydantic.fields import FieldInfo
-
 from isthmus.config.model.brokers import BrokerSettings
 from isthmus.config.model.connectors import ConnectorSettings
 from isthmus.config.model.mq import MqIntakeSettings
 from isthmus.config.model.nats import NatsIntakeSettings
-from isthmus.config.model.section import Section
+from isthmus.config.model.section import Field, Section
 from isthmus.config.model.settings import RouteSettings, Settings
 from isthmus.config.model.values import duration_text
 from isthmus.config.syntax.hidden import Options
@@ -61,22 +59,19 @@ class Family:
 
 
 def _keys(section: type[Section], *path: str) -> Iterator[Key]:
-    for name, field in section.model_fields.items():
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, Section):
-            yield from _keys(inner, *path, name)
-        elif isinstance(field.validation_alias, str):
-            here = (*path, field.validation_alias)
+    for name, field in section.fields.items():
+        if field.section is not None:
+            yield from _keys(field.section, *path, name)
+        elif field.key is not None:
+            here = (*path, field.key)
             fields = (*path, name)
             default = _default_text(field)
-            meaning = field.description or ""
-            yield Key(".".join(here), here, fields, default, meaning, field.is_required())
+            yield Key(".".join(here), here, fields, default, field.meaning, field.is_required)
 
 
-def _default_text(field: FieldInfo) -> str | None:
-    extra = field.json_schema_extra
-    if isinstance(extra, dict) and extra.get("default_text"):
-        return str(extra["default_text"])
+def _default_text(field: Field) -> str | None:
+    if field.default_text:
+        return field.default_text
     match field.default:
         case bool() as flag:
             return str(flag).lower()
@@ -85,7 +80,7 @@ def _default_text(field: FieldInfo) -> str | None:
         case None | tuple() | Options():
             return None
         case default:
-            return None if field.is_required() else str(default)
+            return None if field.is_required else str(default)
 
 
 def _family(prefix: str, placeholder: str, section: type[Section], field: str) -> Family:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from isthmus.config.judgement.broker_rules import DEFAULT_CONVERTER, judge_brokers
+from isthmus.config.judgement.client_options import judge_client_options
 from isthmus.config.judgement.keys import (
     CONNECTOR_FAMILY,
     ROUTE_FAMILY,
@@ -25,8 +26,7 @@ from isthmus.config.model.settings import Settings
 from isthmus.config.syntax.problem import Problem, Severity
 from isthmus.config.syntax.properties import Entry
 from isthmus.converters import converter
-from isthmus.converters.journaled import BODY_FORMS
-from isthmus.converters.registry import canonical_name
+from isthmus.converters.registry import BODY_FORMS, canonical_name
 from isthmus.errors import ConfigError, PredicateError
 from isthmus.routing.predicate import Predicate, parse
 from isthmus.routing.route import DIRECT, OnError
@@ -43,11 +43,13 @@ def judge(settings: Settings, entries: Entries) -> Iterator[Problem]:
     yield from _nothing_to_route(settings, entries)
     yield from _systems(settings, entries)
     yield from judge_brokers(settings, entries, predicates(entries))
+    yield from judge_client_options(entries)
     yield from _own_converters(settings, entries)
     yield from _converters(settings, entries)
     yield from _key_patterns(entries)
     yield from _dead_letters(settings, entries)
     yield from _monitor(settings, entries)
+    yield from _anybody(settings, entries)
     yield from _names(entries)
     yield from _predicates_that_never_match(entries)
     yield from _settings_without_effect(settings, entries)
@@ -189,6 +191,13 @@ def _monitor(settings: Settings, entries: Entries) -> Iterator[Problem]:
     if host is not None and "monitor.token" not in entries and not values.is_loopback(settings.monitor.host):
         message = "needs monitor.token: others than this machine can ask"
         yield host.problem(Severity.ERROR, message, "monitor.token=${file:token}")
+
+
+def _anybody(settings: Settings, entries: Entries) -> Iterator[Problem]:
+    entry = entries.get("amqp.anonymous")
+    if entry is not None and settings.amqp.anonymous and not settings.amqp.on_loopback:
+        message = "anybody on the network may connect"
+        yield entry.problem(Severity.WARNING, message, "amqp.users.file says who may")
 
 
 def _dead_letters(settings: Settings, entries: Entries) -> Iterator[Problem]:

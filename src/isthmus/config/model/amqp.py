@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ssl
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import PlainValidator
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from isthmus.config.model import values
 from isthmus.config.model.section import Section, setting
 from isthmus.errors import ConfigError
+
+if TYPE_CHECKING:
+    import ssl
 
 
 def flag(value: object) -> bool:
@@ -22,13 +23,13 @@ def flag(value: object) -> bool:
     raise ValueError("expected true or false")
 
 
-Text = Annotated[str, PlainValidator(values.text)]
-Flag = Annotated[bool, PlainValidator(flag)]
-Port = Annotated[int, PlainValidator(values.whole_number(0, 65_535))]
+Text = Annotated[str, values.text]
+Flag = Annotated[bool, flag]
+Port = Annotated[int, values.whole_number(0, 65_535)]
 
 
-def _number(low: int, high: int) -> PlainValidator:
-    return PlainValidator(values.whole_number(low, high))
+def _number(low: int, high: int) -> Callable[[object], int]:
+    return values.whole_number(low, high)
 
 
 class AmqpSettings(Section):
@@ -40,7 +41,7 @@ class AmqpSettings(Section):
     ws_port: Port | None = setting(
         "ws.port", None, "the port for AMQP over WebSocket without TLS; `0` takes a free one"
     )
-    ws_origins: Annotated[tuple[str, ...], PlainValidator(values.origins)] | None = setting(
+    ws_origins: Annotated[tuple[str, ...], values.origins] | None = setting(
         "ws.origins",
         None,
         "the origins of web pages that may connect, such as `https://shop.example`, separated by commas; "
@@ -62,29 +63,23 @@ class AmqpSettings(Section):
         "whether an address without a topic gets one",
         default_text="`true` with the embedded Kafka, else `false`",
     )
-    destinations: Annotated[Literal["keep", "routed"], PlainValidator(values.choice("keep", "routed"))] = (
-        setting(
-            "destinations",
-            "keep",
-            "where a message goes that is sent to an address which has a topic: `keep` is to that topic, "
-            "for its receivers, and where its route says; `routed` is only where its route says",
-        )
+    destinations: Annotated[Literal["keep", "routed"], values.choice("keep", "routed")] = setting(
+        "destinations",
+        "keep",
+        "where a message goes that is sent to an address which has a topic: `keep` is to that topic, "
+        "for its receivers, and where its route says; `routed` is only where its route says",
     )
-    queue_selectors: Annotated[Literal["jms", "views"], PlainValidator(values.choice("jms", "views"))] = (
-        setting(
-            "queue-selectors",
-            "jms",
-            "what a selector on a JMS queue does: `jms` gives each message to one receiver that wants it; "
-            "`views` makes every selector a queue of its own",
-        )
+    queue_selectors: Annotated[Literal["jms", "views"], values.choice("jms", "views")] = setting(
+        "queue-selectors",
+        "jms",
+        "what a selector on a JMS queue does: `jms` gives each message to one receiver that wants it; "
+        "`views` makes every selector a queue of its own",
     )
-    bare_address: Annotated[Literal["refuse", "queue"], PlainValidator(values.choice("refuse", "queue"))] = (
-        setting(
-            "bare-address",
-            "refuse",
-            "what a receiver gets whose address has neither `/group.id/` nor a JMS capability: "
-            "it is refused, or receives from a `queue`, as from a broker",
-        )
+    bare_address: Annotated[Literal["refuse", "queue"], values.choice("refuse", "queue")] = setting(
+        "bare-address",
+        "refuse",
+        "what a receiver gets whose address has neither `/group.id/` nor a JMS capability: "
+        "it is refused, or receives from a `queue`, as from a broker",
     )
     max_deliveries: Annotated[int, _number(1, 1000)] = setting(
         "max-deliveries",
@@ -151,10 +146,10 @@ class AmqpSettings(Section):
         "the same for all receivers together, to each worker: "
         "beyond it a receiver gets no more than its share of it",
     )
-    idle_timeout_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
+    idle_timeout_s: Annotated[float, values.duration_s] = setting(
         "idle-timeout", 60.0, "how long a client may be silent, heartbeats included"
     )
-    login_timeout_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
+    login_timeout_s: Annotated[float, values.duration_s] = setting(
         "login-timeout", 10.0, "how long a client may take to say who it is"
     )
 
@@ -194,6 +189,8 @@ class AmqpsSettings(Section):
 
     def context(self) -> ssl.SSLContext:
         """The server's TLS context. Raises `ConfigError` for files that cannot be used."""
+        import ssl  # only here: it is a big import, and most files are without TLS
+
         if self.certificate is None:
             raise ConfigError("amqps.certificate: expected a PEM file, since a port with TLS is set")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import ssl
-from typing import Annotated, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Self
 from urllib.parse import SplitResult, unquote, urlsplit
-
-from pydantic import PlainValidator, model_validator
 
 from isthmus.config.model import values
 from isthmus.config.model.amqp import Flag
@@ -16,6 +13,9 @@ from isthmus.config.model.nats_values import secret
 from isthmus.config.model.section import Section, setting
 from isthmus.config.syntax.hidden import Hidden, alike, hide
 from isthmus.errors import ConfigError
+
+if TYPE_CHECKING:
+    import ssl
 
 TOPIC_SCHEME = "topic://"
 QUEUE_SCHEME = "queue://"
@@ -111,15 +111,15 @@ def broker_address(value: object) -> str:
     raise ValueError("expected <broker>:<address>, such as main:orders or main:topic://news")
 
 
-Text = Annotated[str, PlainValidator(values.text)]
-Secret = Annotated[str, PlainValidator(secret)]
-Delivery = Annotated[Literal["duplicate-id", "plain"], PlainValidator(values.choice("duplicate-id", "plain"))]
+Text = Annotated[str, values.text]
+Secret = Annotated[str, secret]
+Delivery = Annotated[Literal["duplicate-id", "plain"], values.choice("duplicate-id", "plain")]
 
 
 class BrokerSettings(Section):
     """How the bridge reaches a broker, and what it takes from it and brings to it."""
 
-    url: Annotated[tuple[str, ...], PlainValidator(_urls)] = setting(
+    url: Annotated[tuple[str, ...], _urls] = setting(
         "url",
         ...,
         "`amqp://user:password@host:port` or `amqps://…`; several, separated by commas, are tried in turn",
@@ -138,7 +138,7 @@ class BrokerSettings(Section):
         False,
         "whether the password may cross the network unencrypted, if the broker wants it that way",
     )
-    addresses: Annotated[tuple[str, ...], PlainValidator(_addresses)] = setting(
+    addresses: Annotated[tuple[str, ...], _addresses] = setting(
         "intake.addresses",
         (),
         "the queues that messages are taken from, separated by commas; `topic://news` is a topic",
@@ -148,7 +148,7 @@ class BrokerSettings(Section):
         None,
         "the name of a durable subscription: with it, none of the topics' messages is missed",
     )
-    credit: Annotated[int, PlainValidator(values.whole_number(1, 100_000))] = setting(
+    credit: Annotated[int, values.whole_number(1, 100_000)] = setting(
         "intake.credit", 500, "how many messages the broker may be ahead of the journal, on each address"
     )
     delivery: Delivery = setting(
@@ -156,10 +156,10 @@ class BrokerSettings(Section):
         "duplicate-id",
         "`duplicate-id`: messages carry `_AMQ_DUPL_ID`, by which Artemis drops doubles; `plain`: they do not",
     )
-    idle_timeout_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
+    idle_timeout_s: Annotated[float, values.duration_s] = setting(
         "idle-timeout", 60.0, "how long the broker may be silent, heartbeats included"
     )
-    max_backoff_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
+    max_backoff_s: Annotated[float, values.duration_s] = setting(
         "reconnect.max-wait", 10.0, "the longest wait between two attempts to connect"
     )
 
@@ -175,6 +175,8 @@ class BrokerSettings(Section):
 
     def tls_context(self) -> ssl.SSLContext:
         """What TLS connections go by. `ConfigError`, which begins with the key, for a file of no use."""
+        import ssl  # only here: it is a big import, and most files are without TLS
+
         context = ssl.create_default_context()
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         key = "tls.ca"
@@ -199,8 +201,7 @@ class BrokerSettings(Section):
             None if password is None else Hidden(str.__str__(password)),
         )
 
-    @model_validator(mode="after")
-    def _together(self) -> Self:
+    def _check_together(self) -> None:
         if self.password and not self.user:
             raise ValueError("password needs user")
         if self.tls_key and not self.tls_cert:
@@ -209,4 +210,3 @@ class BrokerSettings(Section):
             raise ValueError("tls.* needs a URL with amqps://")
         if self.durable and not any(node.is_topic for node in self.nodes):
             raise ValueError("intake.durable needs a topic:// among intake.addresses")
-        return self

@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Self
-
-from pydantic import PlainValidator, model_validator
+from typing import Annotated
 
 from isthmus.config.model import nats_values, values
 from isthmus.config.model.mq import MqSettings
@@ -46,16 +44,16 @@ def _type(value: object) -> ConnectorType:
     raise ValueError(f"expected one of {', '.join(ConnectorType)}")
 
 
-Text = Annotated[str, PlainValidator(values.text)]
-Subject = Annotated[str, PlainValidator(nats_values.pattern)]
-Name = Annotated[str, PlainValidator(nats_values.name)]
-Flag = Annotated[bool, PlainValidator(nats_values.flag)]
+Text = Annotated[str, values.text]
+Subject = Annotated[str, nats_values.pattern]
+Name = Annotated[str, nats_values.name]
+Flag = Annotated[bool, nats_values.flag]
 
 
 class ConnectorSettings(Section):
     """The keys of one connector, ``connectors.<id>.…``."""
 
-    type: Annotated[ConnectorType, PlainValidator(_type)] = setting("type", ..., "what is brought where")
+    type: Annotated[ConnectorType, _type] = setting("type", ..., "what is brought where")
     queue: Text | None = setting("queue", None, "the MQ queue, for the types with Queue")
     topic: Text | None = setting("topic", None, "the MQ topic string, for the types with Topic")
     subject: Subject | None = setting("subject", None, "the subject, for the types with NATS")
@@ -64,12 +62,12 @@ class ConnectorSettings(Section):
     durablename: Name | None = setting(
         "durablename", None, "the durable consumer, for the types that begin with Stan; `isthmus-<id>`"
     )
-    startatsequence: Annotated[int, PlainValidator(values.whole_number(-1, 2**62))] | None = setting(
+    startatsequence: Annotated[int, values.whole_number(-1, 2**62)] | None = setting(
         "startatsequence",
         None,
         "where a new consumer begins: a sequence, `0` for the first, `-1` for the last",
     )
-    startattime: Annotated[int, PlainValidator(values.whole_number(0, 2**40))] | None = setting(
+    startattime: Annotated[int, values.whole_number(0, 2**40)] | None = setting(
         "startattime", None, "where a new consumer begins: seconds since 1970"
     )
     excludeheaders: Flag = setting(
@@ -79,17 +77,14 @@ class ConnectorSettings(Section):
     channelname: Text | None = setting("mq.channelname", None, "the server-connection channel")
     queuemanager: Text | None = setting("mq.queuemanager", None, "the queue manager's name")
     username: Text | None = setting("mq.username", None, "the user to connect to MQ as")
-    password: Annotated[str, PlainValidator(nats_values.secret)] | None = setting(
-        "mq.password", None, "the user's password"
-    )
+    password: Annotated[str, nats_values.secret] | None = setting("mq.password", None, "the user's password")
     keyrepository: Text | None = setting("mq.keyrepository", None, "the key repository, for TLS")
     certificatelabel: Text | None = setting("mq.certificatelabel", None, "the certificate's label in it")
     sslpeername: Text | None = setting(
         "mq.sslpeername", None, "the distinguished name that the queue manager's certificate must have"
     )
 
-    @model_validator(mode="after")
-    def _both_ends(self) -> Self:
+    def _check_together(self) -> None:
         for kind in self.type.ends:
             key = {"nats": "subject", "stan": "channel"}.get(kind, kind)
             if getattr(self, key) is None:
@@ -99,7 +94,6 @@ class ConnectorSettings(Section):
             raise ValueError("expected a subject without wildcards to publish to")
         if self.startatsequence is not None and self.startattime is not None:
             raise ValueError("expected startatsequence or startattime, not both")
-        return self
 
     @property
     def start(self) -> Start:
@@ -125,4 +119,4 @@ class ConnectorSettings(Section):
         own = {name: value for name, value in given.items() if value}
         if not own:
             return mq
-        return MqSettings(**{name: getattr(mq, name) for name in MqSettings.model_fields} | own)
+        return MqSettings(**{name: getattr(mq, name) for name in MqSettings.fields} | own)

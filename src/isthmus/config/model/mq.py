@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal, Self
-
-from pydantic import PlainValidator, model_validator
+from collections.abc import Callable
+from typing import Annotated, Literal
 
 from isthmus.config.model import values
 from isthmus.config.model.section import Section, setting
@@ -18,13 +17,13 @@ TOPIC_SCHEME = "topic://"
 _CHANNEL = re.compile(r"[A-Za-z0-9._/%]{1,20}", re.ASCII)
 
 
-def _matching(pattern: re.Pattern[str], expected: str) -> PlainValidator:
+def _matching(pattern: re.Pattern[str], expected: str) -> Callable[[object], str]:
     def check(value: object) -> str:
         if isinstance(value, str) and pattern.fullmatch(value):
             return value
         raise ValueError(f"expected {expected}")
 
-    return PlainValidator(check)
+    return check
 
 
 def _addresses(value: object) -> str:
@@ -55,16 +54,14 @@ def _secret(value: object) -> str:
     return written if isinstance(written, Hidden) else Hidden(written)
 
 
-Text = Annotated[str, PlainValidator(values.text)]
-Secret = Annotated[str, PlainValidator(_secret)]
+Text = Annotated[str, values.text]
+Secret = Annotated[str, _secret]
 MqName = Annotated[str, _matching(_NAME, "a name of MQ's: up to 48 letters, digits, '.', '_', '/' or '%'")]
 Channel = Annotated[
     str, _matching(_CHANNEL, "a channel's name: up to 20 letters, digits, '.', '_', '/' or '%'")
 ]
-Client = Annotated[Literal["ibm", "memory"], PlainValidator(values.choice("ibm", "memory"))]
-Poison = Annotated[
-    Literal["dead-letter", "backout-queue"], PlainValidator(values.choice("dead-letter", "backout-queue"))
-]
+Client = Annotated[Literal["ibm", "memory"], values.choice("ibm", "memory")]
+Poison = Annotated[Literal["dead-letter", "backout-queue"], values.choice("dead-letter", "backout-queue")]
 
 
 class MqSettings(Section):
@@ -83,7 +80,7 @@ class MqSettings(Section):
         None,
         "the server-connection channel; without it, MQSERVER or the client's channel table says",
     )
-    address: Annotated[str, PlainValidator(_addresses)] | None = setting(
+    address: Annotated[str, _addresses] | None = setting(
         "address", None, "`host(port)` of the queue manager, several of them separated by commas"
     )
     user: Text | None = setting("user", None, "the user to connect as")
@@ -107,17 +104,15 @@ class MqSettings(Section):
         None,
         "a queue of the bridge's own: MQ applications answer there to requests out of NATS inboxes",
     )
-    max_backoff_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
+    max_backoff_s: Annotated[float, values.duration_s] = setting(
         "reconnect.max-wait", 10.0, "the longest wait between two attempts to connect"
     )
 
-    @model_validator(mode="after")
-    def _channel_and_address(self) -> Self:
+    def _check_together(self) -> None:
         if bool(self.channel) != bool(self.address):
             raise ValueError("expected mq.channel and mq.address, or neither")
         if self.password and not self.user:
             raise ValueError("mq.password needs mq.user")
-        return self
 
 
 class MqIntakeSettings(Section):
@@ -130,16 +125,16 @@ class MqIntakeSettings(Section):
     durable: Text | None = setting(
         "durable", None, "the name of a durable subscription: with it, none of the topic's messages is missed"
     )
-    whole_groups: Annotated[bool, PlainValidator(_flag)] = setting(
+    whole_groups: Annotated[bool, _flag] = setting(
         "whole-groups",
         False,
         "whether a message group is taken only once all of it is there: `true` or `false`",
         default_text="false",
     )
-    batch: Annotated[int, PlainValidator(values.whole_number(1, 5_000))] = setting(
+    batch: Annotated[int, values.whole_number(1, 5_000)] = setting(
         "batch", 100, "how many messages are got in one unit of work, at most"
     )
-    backout_threshold: Annotated[int, PlainValidator(values.whole_number(1, 1_000_000))] | None = setting(
+    backout_threshold: Annotated[int, values.whole_number(1, 1_000_000)] | None = setting(
         "backout.threshold",
         None,
         "how often a message may be backed out before it is set aside",
@@ -151,13 +146,11 @@ class MqIntakeSettings(Section):
         "where it is set aside: `dead-letter`, or `backout-queue` for the queue's BOQNAME",
     )
 
-    @model_validator(mode="after")
-    def _queue_or_topic(self) -> Self:
+    def _check_together(self) -> None:
         if bool(self.queue) == bool(self.topic):
             raise ValueError("expected queue or topic")
         if self.durable and not self.topic:
             raise ValueError("durable needs topic")
-        return self
 
     @property
     def address(self) -> str:

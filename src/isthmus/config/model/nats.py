@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ssl
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
-
-from pydantic import PlainValidator, model_validator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from isthmus.config.model import nats_values as checks
 from isthmus.config.model import values
@@ -14,16 +11,19 @@ from isthmus.config.model.section import Section, setting
 from isthmus.config.syntax.hidden import shown
 from isthmus.errors import ConfigError
 
-Text = Annotated[str, PlainValidator(values.text)]
-Secret = Annotated[str, PlainValidator(checks.secret)]
-Publish = Annotated[Literal["core", "jetstream"], PlainValidator(values.choice("core", "jetstream"))]
-Form = Annotated[Literal["plain", "nats-mq"], PlainValidator(values.choice("plain", "nats-mq"))]
+if TYPE_CHECKING:
+    import ssl
+
+Text = Annotated[str, values.text]
+Secret = Annotated[str, checks.secret]
+Publish = Annotated[Literal["core", "jetstream"], values.choice("core", "jetstream")]
+Form = Annotated[Literal["plain", "nats-mq"], values.choice("plain", "nats-mq")]
 
 
 class NatsSettings(Section):
     """How the bridge reaches NATS."""
 
-    servers: Annotated[tuple[str, ...], PlainValidator(checks.servers)] = setting(
+    servers: Annotated[tuple[str, ...], checks.servers] = setting(
         "servers",
         (),
         "`nats://host:port` of one or more servers, separated by commas; `embedded` starts one",
@@ -32,7 +32,7 @@ class NatsSettings(Section):
     password: Secret | None = setting("password", None, "the user's password")
     token: Secret | None = setting("token", None, "a token to connect with, in place of user and password")
     creds: Text | None = setting("creds", None, "a credentials file: a JWT and its nkey seed")
-    nkey: Annotated[str, PlainValidator(checks.seed)] | None = setting(
+    nkey: Annotated[str, checks.seed] | None = setting(
         "nkey", None, "a file with an nkey seed, or the seed itself"
     )
     tls_ca: Text | None = setting(
@@ -40,10 +40,10 @@ class NatsSettings(Section):
     )
     tls_cert: Text | None = setting("tls.cert", None, "a PEM file with the bridge's own certificate")
     tls_key: Text | None = setting("tls.key", None, "a PEM file with the key of that certificate")
-    domain: Annotated[str, PlainValidator(checks.name)] | None = setting(
+    domain: Annotated[str, checks.name] | None = setting(
         "jetstream.domain", None, "the JetStream domain, where there is more than one"
     )
-    create_streams: Annotated[bool, PlainValidator(checks.flag)] = setting(
+    create_streams: Annotated[bool, checks.flag] = setting(
         "jetstream.create",
         False,
         "whether a stream is made for a subject that has none: `true` or `false`",
@@ -52,7 +52,7 @@ class NatsSettings(Section):
     publish: Publish = setting(
         "publish", "core", "how messages go out unless their destination says: `core` or `jetstream`"
     )
-    max_backoff_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
+    max_backoff_s: Annotated[float, values.duration_s] = setting(
         "reconnect.max-wait", 10.0, "the longest wait between two attempts to connect"
     )
 
@@ -78,6 +78,8 @@ class NatsSettings(Section):
         """What TLS connections go by, if they are to be. `ConfigError` for files that cannot be used."""
         if not self.uses_tls:
             return None
+        import ssl  # only here: it is a big import, and most files are without TLS
+
         context = ssl.create_default_context()
         key = "nats.tls.ca"
         try:
@@ -105,48 +107,44 @@ class NatsSettings(Section):
             return {"user": str(self.user), "password": str.__str__(self.password or "")}
         return {}
 
-    @model_validator(mode="after")
-    def _one_way_to_connect(self) -> Self:
-        given = [key for key in ("user", "token", "creds", "nkey") if getattr(self, key)]
+    def _check_together(self) -> None:
+        given = [f"nats.{key}" for key in ("user", "token", "creds", "nkey") if getattr(self, key)]
         if len(given) > 1:
-            raise ValueError(f"expected one of nats.user, nats.token, nats.creds, nats.nkey, not {given}")
+            raise ValueError(f"expected one of {', '.join(given)}, since a bridge has one login")
         if self.tls_key and not self.tls_cert:
             raise ValueError("nats.tls.key needs nats.tls.cert")
-        return self
 
 
 class NatsIntakeSettings(Section):
     """What is taken from NATS: a subject, or a stream through a durable consumer."""
 
-    subject: Annotated[str, PlainValidator(checks.pattern)] = setting(
+    subject: Annotated[str, checks.pattern] = setting(
         "subject", ..., "the subject that messages are taken from; `*` and a last `>` are wildcards"
     )
-    queue: Annotated[str, PlainValidator(checks.name)] | None = setting(
+    queue: Annotated[str, checks.name] | None = setting(
         "queue", None, "the queue group whose members share the messages of a subject"
     )
-    durable: Annotated[str, PlainValidator(checks.name)] | None = setting(
+    durable: Annotated[str, checks.name] | None = setting(
         "durable", None, "the durable consumer: with it, messages come from JetStream and none is lost"
     )
-    stream: Annotated[str, PlainValidator(checks.name)] | None = setting(
+    stream: Annotated[str, checks.name] | None = setting(
         "stream", None, "the stream", default_text="the one that has the subject"
     )
-    start: Annotated[checks.Start, PlainValidator(checks.start)] = setting(
+    start: Annotated[checks.Start, checks.start] = setting(
         "start",
         checks.Start("first"),
         "where a new durable consumer begins: `first`, `last`, `new`, `sequence:<number>`, `time:<ISO 8601>`",
         default_text="first",
     )
-    redelivery_limit: Annotated[int, PlainValidator(values.whole_number(1, 1_000_000))] = setting(
+    redelivery_limit: Annotated[int, values.whole_number(1, 1_000_000)] = setting(
         "redelivery-limit", 10, "how often a message may come before it is dead-lettered"
     )
     form: Form = setting("form", "plain", "what the payload is: `plain`, or `nats-mq` for its message format")
 
-    @model_validator(mode="after")
-    def _either_queue_or_durable(self) -> Self:
+    def _check_together(self) -> None:
         if self.queue and self.durable:
             raise ValueError(
                 "expected queue or durable, not both: members of a durable consumer share anyway"
             )
         if self.stream and not self.durable:
             raise ValueError("a stream needs durable, the name of its consumer")
-        return self

@@ -16,14 +16,12 @@ from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final, Literal, NamedTuple
 
-from pydantic import ValidationError
-
 from isthmus.config.model.connectors import ConnectorSettings
 from isthmus.config.model.mq import TOPIC_SCHEME, MqIntakeSettings, MqSettings
 from isthmus.config.model.nats import NatsIntakeSettings
 from isthmus.config.model.nats_values import CORE, INBOX, JETSTREAM
 from isthmus.config.model.section import Group
-from isthmus.errors import ConfigError
+from isthmus.errors import ConfigError, SettingsError
 
 TAG = "Connector"
 """The header that tells apart the messages of connectors that take from the same address."""
@@ -151,7 +149,7 @@ def _source(id: str, connector: ConnectorSettings) -> NatsIntakeSettings | MqInt
                     durable=connector.durablename or f"isthmus-{re.sub('[^A-Za-z0-9_-]', '_', id)}",
                     start=connector.start,
                 )
-    except ValidationError as error:
+    except SettingsError as error:
         raise ConfigError(f"connectors.{id}: {_reason(error)}") from None
 
 
@@ -170,12 +168,12 @@ def _destination(connector: ConnectorSettings) -> dict[str, Any]:
 def _manager(id: str, connector: ConnectorSettings, mq: MqSettings) -> MqSettings:
     try:
         return connector.manager(mq)
-    except ValidationError as error:
+    except SettingsError as error:
         raise ConfigError(f"connectors.{id}.mq: {_reason(error)}") from None
 
 
-def _reason(error: ValidationError) -> str:
-    return error.errors()[0]["msg"].removeprefix("Value error, ")
+def _reason(error: SettingsError) -> str:
+    return error.refusals[0].message
 
 
 def _outbox(

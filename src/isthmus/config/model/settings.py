@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
-
-from pydantic import PlainValidator, model_validator
 
 from isthmus.config.model import nats_values, values
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings, Flag
@@ -18,6 +16,7 @@ from isthmus.config.model.brokers import BrokerSettings, broker_address
 from isthmus.config.model.connectors import ConnectorSettings
 from isthmus.config.model.mq import MqIntakeSettings, MqSettings, mq_target
 from isthmus.config.model.nats import NatsIntakeSettings, NatsSettings
+from isthmus.config.model.otel import OtelSettings
 from isthmus.config.model.plan import Plan, plan
 from isthmus.config.model.section import Group, Section, setting
 from isthmus.config.syntax.hidden import Hidden, Options
@@ -36,21 +35,19 @@ from isthmus.routing.route import (
 ROUTER, LEDGER = "router", "ledger"
 """The queries of a pipeline."""
 
-Text = Annotated[str, PlainValidator(values.text)]
-TopicName = Annotated[str, PlainValidator(values.topic_name)]
-Converter = Annotated[str, PlainValidator(values.converter)]
-ErrorPolicy = Annotated[OnError, PlainValidator(values.choice(*OnError))]
-NonDurable = Annotated[Literal["propagate", "skip"], PlainValidator(values.choice("propagate", "skip"))]
-Mode = Annotated[
-    Literal["real-time", "micro-batch"], PlainValidator(values.choice("real-time", "micro-batch"))
-]
-ClientOptions = Annotated[Mapping[str, str], PlainValidator(values.options)]
+Text = Annotated[str, values.text]
+TopicName = Annotated[str, values.topic_name]
+Converter = Annotated[str, values.converter]
+ErrorPolicy = Annotated[OnError, values.choice(*OnError)]
+NonDurable = Annotated[Literal["propagate", "skip"], values.choice("propagate", "skip")]
+Mode = Annotated[Literal["real-time", "micro-batch"], values.choice("real-time", "micro-batch")]
+ClientOptions = Annotated[Mapping[str, str], values.options]
 
 
 class KafkaSettings(Section):
     """Where Kafka is, and how clients talk to it."""
 
-    bootstrap_servers: Annotated[str, PlainValidator(values.servers)] = setting(
+    bootstrap_servers: Annotated[str, values.servers] = setting(
         "bootstrap.servers",
         values.EMBEDDED,
         "`host:port` of one or more brokers, separated by commas; `embedded` starts a Kafka of one node",
@@ -74,15 +71,15 @@ class JournalSettings(Section):
         "the journal's topic; no other bridge may use it",
         default_text="isthmus.<bridge.id>.journal",
     )
-    partitions: Annotated[int, PlainValidator(values.whole_number(1, 10_000))] = setting(
+    partitions: Annotated[int, values.whole_number(1, 10_000)] = setting(
         "partitions", 4, "how many partitions the journal is made with for what is sent to the bridge"
     )
-    ledger_partitions: Annotated[int, PlainValidator(values.whole_number(1, 10_000))] = setting(
+    ledger_partitions: Annotated[int, values.whole_number(1, 10_000)] = setting(
         "ledger.partitions",
         1,
         "how many more it is made with, for messages of transactions once they are committed",
     )
-    transaction_timeout_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
+    transaction_timeout_s: Annotated[float, values.duration_s] = setting(
         "transaction-timeout",
         300.0,
         "after so long without an outcome a transaction is rolled back, unless it is prepared",
@@ -111,7 +108,7 @@ class RoutingSettings(Section):
         "propagate",
         "whether messages that need not survive a crash are routed: `propagate` or `skip`",
     )
-    source_topics: Annotated[tuple[str, ...], PlainValidator(values.topic_names)] = setting(
+    source_topics: Annotated[tuple[str, ...], values.topic_names] = setting(
         "source.topics",
         (),
         "Kafka topics that are routed too, separated by commas; a record's address is its topic",
@@ -121,17 +118,17 @@ class RoutingSettings(Section):
 class PipelineSettings(Section):
     """How Spark runs."""
 
-    master: Annotated[str, PlainValidator(values.spark_master)] = setting(
+    master: Annotated[str, values.spark_master] = setting(
         "master", "local[*]", "the Spark master: `local[*]`, `spark://host:7077`, `yarn`, `k8s://…`"
     )
     mode: Mode = setting("mode", "real-time", "how Spark runs the router: `real-time` or `micro-batch`")
-    queries: Annotated[tuple[str, ...], PlainValidator(values.choices(ROUTER, LEDGER))] = setting(
+    queries: Annotated[tuple[str, ...], values.choices(ROUTER, LEDGER)] = setting(
         "queries",
         (),
         "what runs in this Spark application: `router`, `ledger`, or both, separated by a comma",
         default_text="the router; and the ledger, if JMS clients can connect",
     )
-    batch_duration_s: Annotated[float, PlainValidator(values.duration_s)] = setting(
+    batch_duration_s: Annotated[float, values.duration_s] = setting(
         "real-time.batch",
         120.0,
         "how long a batch of the real-time mode is: long ones stall less often, but a start has more to read",
@@ -147,13 +144,17 @@ class MonitorSettings(Section):
     """Where metrics and health are served."""
 
     host: Text = setting("host", "127.0.0.1", "the address that metrics and health are served on")
-    port: Annotated[int, PlainValidator(values.whole_number(0, 65_535))] = setting(
+    port: Annotated[int, values.whole_number(0, 65_535)] = setting(
         "port", 9464, "the port that they are served on; `0` takes a free one"
     )
-    token: Annotated[str, PlainValidator(values.token)] | None = setting(
+    token: Annotated[str, values.token] | None = setting(
         "token",
         None,
-        "what whoever asks must show, of 16 characters or more; required if others than this machine can ask",
+        "what whoever asks must show, of 16 characters or more; required if others than this machine can "
+        "ask, and to see or replay messages",
+    )
+    show_bodies: Flag = setting(
+        "show-bodies", False, "whether the page shows the bodies of messages, to whoever has the token"
     )
 
 
@@ -163,36 +164,36 @@ class RouteSettings(Section):
     name: Text | None = setting(
         "name", None, "what logs, metrics and dead letters call the route", default_text="<route>"
     )
-    predicate: Annotated[Predicate, PlainValidator(values.predicate)] = setting(
+    predicate: Annotated[Predicate, values.predicate] = setting(
         "predicate", ..., "which messages the route takes"
     )
     topic: TopicName | None = setting("dest.topic", None, "the Kafka topic that they go to")
-    subject: Annotated[str, PlainValidator(nats_values.subject)] | None = setting(
+    subject: Annotated[str, nats_values.subject] | None = setting(
         "dest.subject", None, "the NATS subject that they go to, in place of a topic"
     )
-    queue: Annotated[str, PlainValidator(mq_target)] | None = setting(
+    queue: Annotated[str, mq_target] | None = setting(
         "dest.queue",
         None,
         "the MQ queue that they go to: `QUEUE`, `QUEUE@QMGR`, or `topic://a/b` for a topic string",
     )
-    address: Annotated[str, PlainValidator(broker_address)] | None = setting(
+    address: Annotated[str, broker_address] | None = setting(
         "dest.address",
         None,
         "the address of a remote AMQP broker that they go to: `<broker>:orders`, `<broker>:topic://news`",
     )
-    key: Annotated[str, PlainValidator(values.key_header)] | None = setting(
+    key: Annotated[str, values.key_header] | None = setting(
         "conv.key",
         None,
         "the header that becomes the Kafka key, as `msg.header.<Name>`",
         default_text="the message id",
     )
-    key_pattern: Annotated[str, PlainValidator(values.pattern)] | None = setting(
+    key_pattern: Annotated[str, values.pattern] | None = setting(
         "conv.key.pattern",
         None,
         "a regular expression that the whole key has to match, such as `[A-Za-z0-9]+`",
     )
     convert: Converter = setting("conv.message", "jms", "the converter that makes the Kafka record")
-    no_body: Annotated[NoBody, PlainValidator(values.choice(*NoBody))] | None = setting(
+    no_body: Annotated[NoBody, values.choice(*NoBody)] | None = setting(
         "conv.no-body",
         None,
         "what a message without a body becomes with `jms` and `default`: `null`, a record without a value, "
@@ -208,7 +209,7 @@ class RouteSettings(Section):
 class Settings(Section):
     """Everything about one bridge."""
 
-    bridge_id: Annotated[str, PlainValidator(values.bridge_id)] = setting(
+    bridge_id: Annotated[str, values.bridge_id] = setting(
         "bridge.id",
         "isthmus",
         "the bridge's name: in its topics, and in `jmsbridge.origin` on all it publishes",
@@ -225,18 +226,18 @@ class Settings(Section):
         "json.compat", False, "whether `json` also reads data that an earlier bridge encoded twice"
     )
     routing: RoutingSettings = RoutingSettings()
-    routes: Annotated[tuple[Route, ...], PlainValidator(tuple)] = ()
+    routes: Annotated[tuple[Route, ...], tuple] = ()
     """Those of the file, and behind them those that its connectors come to."""
     amqp: AmqpSettings = AmqpSettings()
     amqps: AmqpsSettings = AmqpsSettings()
-    amqp_brokers: Annotated[Group[BrokerSettings], PlainValidator(Group)] = Group()
+    amqp_brokers: Annotated[Group[BrokerSettings], Group] = Group()
     nats: NatsSettings = NatsSettings()
-    nats_intakes: Annotated[Group[NatsIntakeSettings], PlainValidator(Group)] = Group()
+    nats_intakes: Annotated[Group[NatsIntakeSettings], Group] = Group()
     mq: MqSettings = MqSettings()
-    mq_intakes: Annotated[Group[MqIntakeSettings], PlainValidator(Group)] = Group()
-    connectors: Annotated[Group[ConnectorSettings], PlainValidator(Group)] = Group()
+    mq_intakes: Annotated[Group[MqIntakeSettings], Group] = Group()
+    connectors: Annotated[Group[ConnectorSettings], Group] = Group()
     pipeline: PipelineSettings = PipelineSettings()
-    state_dir: Annotated[str, PlainValidator(values.folder)] = setting(
+    state_dir: Annotated[str, values.folder] = setting(
         "state.dir",
         ".isthmus",
         "where checkpoints and state live: a local folder, or any Hadoop URI",
@@ -244,6 +245,7 @@ class Settings(Section):
         validate_default=True,
     )
     monitor: MonitorSettings = MonitorSettings()
+    otel: OtelSettings = OtelSettings()
 
     @property
     def all_routes(self) -> tuple[Route, ...]:
@@ -290,6 +292,16 @@ class Settings(Section):
         return self._named("events")
 
     @property
+    def replays_topic(self) -> str:
+        """The topic that says which dead letters were replayed or dropped."""
+        return self._named("replays")
+
+    @property
+    def clock_topic(self) -> str:
+        """The topic that wakes the ledger."""
+        return self._named("ledger.clock")
+
+    @property
     def plan(self) -> Plan:
         """What the connectors come to. Raises `ConfigError` for connectors that do not go together."""
         return plan(self.connectors, self.mq, [each.subject for each in self.nats_intakes.values()])
@@ -301,7 +313,7 @@ class Settings(Section):
     @property
     def listens_to_amqp(self) -> bool:
         """Whether AMQP clients can connect: once any key says where or how, unless it is disabled."""
-        return self.amqps.enabled or (self.amqp.enabled and bool(self.amqp.model_fields_set))
+        return self.amqps.enabled or (self.amqp.enabled and bool(self.amqp.given))
 
     @property
     def takes_messages(self) -> bool:
@@ -330,12 +342,10 @@ class Settings(Section):
         address = urlsplit(self.state_dir)
         return Path(address.path) if address.scheme in ("", "file") else Path.cwd() / ".isthmus"
 
-    @model_validator(mode="after")
-    def _name_the_journal(self) -> Self:
+    def _check_together(self) -> None:
         if not self.journal.topic:
-            # The only way to set a field of a frozen model, and the moment when nobody has seen it yet.
-            self.__dict__["journal"] = self.journal.model_copy(update={"topic": self._named("journal")})
-        return self
+            # The only way to set a field of what is frozen, and the moment when nobody has seen it yet.
+            self.__dict__["journal"] = self.journal.replace(topic=self._named("journal"))
 
     def _named(self, what: str) -> str:
         """The name of a topic that is the bridge's own."""

@@ -16,8 +16,18 @@ from isthmus.config.syntax.problem import Problem, Severity
 from isthmus.config.syntax.properties import Entry, reason_against
 
 PREFIX = "ISTHMUS_"
-OTHER_VARIABLES = frozenset({"ISTHMUS_IVY_SETTINGS", "ISTHMUS_JARS_DIR", "ISTHMUS_PURE_PYTHON"})
-"""Those that are no settings of a bridge: where jars come from and lie, and which form of the codecs runs."""
+OTHER_VARIABLES = frozenset(
+    {
+        "ISTHMUS_IVY_SETTINGS",
+        "ISTHMUS_JARS_DIR",
+        "ISTHMUS_LOG_FORMAT",
+        "ISTHMUS_LOG_LEVEL",
+        "ISTHMUS_PASSWORD",
+        "ISTHMUS_PURE_PYTHON",
+    }
+)
+"""Those that are no settings of a bridge: where jars come from and lie, how processes log, the password that
+``send --amqp`` and ``receive --amqp`` log in with, and which form of the codecs runs."""
 
 
 def variable_name(key: str) -> str:

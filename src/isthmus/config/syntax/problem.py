@@ -53,10 +53,18 @@ class Problem:
             return ()
         return (self.text, " " * cell_len(self.text[: self.column]) + "^")
 
+    @property
+    def described(self) -> str:
+        """The whole of it but for how severe it is, for whoever says that already."""
+        return self._described("")
+
     def __str__(self) -> str:
+        return self._described(f"{self.severity}: ")
+
+    def _described(self, severity: str) -> str:
         where = f"{self.place}: " if self.place else ""
         what = f"{self.key}: {self.message}" if self.key else self.message
-        lines = [f"{where}{self.severity}: {what}", *(f"    {line}" for line in self.caret_lines)]
+        lines = [f"{where}{severity}{what}", *(f"    {line}" for line in self.caret_lines)]
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)

@@ -7,13 +7,10 @@ keeps its place: the order of the routes is the order in which each is first nam
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from javaproperties import InvalidUEscapeError, KeyValue, parse
 
 from isthmus.config.syntax.problem import Problem, Severity
 
@@ -21,6 +18,13 @@ MAX_BYTES = 1 << 20
 """More is no configuration, but a wrong path: a log file, a device."""
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
+_BLANKS = " \t\f"
+_CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\\Z")
+_SEPARATOR = re.compile(r"(?<!\\)(?:\\\\)*([ \t\f]*[=:]|[ \t\f])[ \t\f]*")
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))")
+_BROKEN_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9A-Fa-f]{4})")
+_CONTROLS = {"t": "\t", "n": "\n", "f": "\f", "r": "\r"}
+_SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _U_ESCAPE = re.compile(r"\\+u")
 _DROPPED_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\[^tnfru\\=:#!\"' \t\f\r\n]")
 _DOUBLE_IT = "a backslash itself is written \\\\"
@@ -98,35 +102,50 @@ def reason_against(text: str) -> str | None:
 
 
 def _entries(text: str, file: str) -> Iterator[tuple[Entry, Problem | None]]:
-    stream = io.StringIO(text, newline="")
-    elements = parse(stream)
-    line = 1
-    while True:
-        start = stream.tell()
-        broken = False
-        try:
-            element = next(elements, None)
-        except InvalidUEscapeError:
-            # The parser has given up: read this element without such escapes, and the lines after it anew.
-            element = next(parse(_U_ESCAPE.sub("u", text[start : stream.tell()])))
-            elements = parse(stream)
-            broken = True
-        if element is None:
-            return
-        if isinstance(element, KeyValue):
-            yield _entry(element, broken, file, line)
-        line += len(_NEWLINE.findall(text, start, stream.tell()))
+    for number, source, line in _logical_lines(text):
+        separator = _SEPARATOR.search(line)
+        written = (line[: separator.start(1)], line[separator.end() :]) if separator else (line, "")
+        broken = any(map(_BROKEN_ESCAPE.search, written))
+        # A key is known by what its escapes would be without their backslashes.
+        key, value = (_unescaped(_U_ESCAPE.sub("u", each) if broken else each) for each in written)
+        entry = Entry(key, value, file, number)
+        unusable = Entry(key, None, file, number)
+        if broken:
+            message = "\\u without four hexadecimal digits"
+            yield unusable, entry.problem(Severity.ERROR, message, _DOUBLE_IT)
+        elif reason := reason_against(key) or reason_against(value):
+            yield unusable, entry.problem(Severity.ERROR, reason)
+        elif _DROPPED_BACKSLASH.search(source):
+            message = "a backslash that Java properties syntax drops"
+            yield entry, entry.problem(Severity.WARNING, message, _DOUBLE_IT)
+        else:
+            yield entry, None
 
 
-def _entry(element: KeyValue, broken: bool, file: str, line: int) -> tuple[Entry, Problem | None]:
-    entry = Entry(element.key, element.value, file, line)
-    unusable = Entry(element.key, None, file, line)
-    if broken:
-        message = "\\u without four hexadecimal digits"
-        return unusable, entry.problem(Severity.ERROR, message, _DOUBLE_IT)
-    if reason := reason_against(element.key) or reason_against(element.value):
-        return unusable, entry.problem(Severity.ERROR, reason)
-    if _DROPPED_BACKSLASH.search(element.source_stripped):
-        message = "a backslash that Java properties syntax drops"
-        return entry, entry.problem(Severity.WARNING, message, _DOUBLE_IT)
-    return entry, None
+def _logical_lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """Number, source and content of each line with a key, together with the lines that continue it."""
+    lines = enumerate(_NEWLINE.split(text), 1)
+    for number, first in lines:
+        sources, pieces = [first], [first.lstrip(_BLANKS)]
+        if pieces[0].startswith(("#", "!")):
+            continue
+        while _CONTINUED.search(pieces[-1]):
+            pieces[-1] = pieces[-1][:-1]
+            _, following = next(lines, (0, ""))
+            sources.append(following)
+            pieces.append(following.lstrip(_BLANKS))
+        if line := "".join(pieces):
+            yield number, "\n".join(sources), line
+
+
+def _unescaped(text: str) -> str:
+    return _SURROGATES.sub(_joined, _ESCAPE.sub(_character, text))
+
+
+def _character(escape: re.Match[str]) -> str:
+    digits, other = escape.groups()
+    return chr(int(digits, 16)) if digits else _CONTROLS.get(other, other)
+
+
+def _joined(pair: re.Match[str]) -> str:
+    return pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le")

@@ -17,7 +17,6 @@ the log, and no other connection. A peer that does not answer close is cut off.
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -43,19 +42,16 @@ from isthmus.edges.amqp.protocol import (
     PasswordGiven,
     Session,
     SessionEnded,
+    Undelivered,
 )
 from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR, NOT_ALLOWED
 from isthmus.edges.amqp.protocol.terms import RELEASED, Error
-from isthmus.edges.log_limit import LogLimit
-
-log = logging.getLogger(__name__)
-log.addFilter(LogLimit())
+from isthmus.events.amqp import ConnectionFailed
 
 CLOSE_S: Final = 2.0
 """How long a peer may take to answer close, and to read what was sent before it."""
 TICK_S: Final = 0.5
 """How often heartbeats are seen to."""
-_UNEXPECTED: Final = "an AMQP connection ends with an unexpected error"
 
 
 READ_BYTES: Final = 64 * 1024
@@ -118,6 +114,9 @@ class AmqpTransport(asyncio.BufferedProtocol, asyncio.Protocol):
     def on_opened(self, open: Open) -> None:
         """The peer sent open."""
 
+    def on_undelivered(self, state: object) -> None:
+        """A message with a state, as one of a transaction, was not taken."""
+
     def on_session_ended(self, session: Session, error: Error | None, *, local: bool) -> None:  # noqa: ARG002
         """The peer ended a session, or a fault of its did (``local``). Its links end with it."""
         self.end_links(session, lost=False)
@@ -142,7 +141,7 @@ class AmqpTransport(asyncio.BufferedProtocol, asyncio.Protocol):
         try:
             data = self.engine.data_to_send(self._loop.time())
         except Exception as error:  # nothing that could be said of it would get out
-            log.error(_UNEXPECTED, exc_info=error)
+            ConnectionFailed().emit(trace=error)
             self.abort()
             return
         if data:
@@ -190,7 +189,7 @@ class AmqpTransport(asyncio.BufferedProtocol, asyncio.Protocol):
 
     def fail(self, error: BaseException) -> None:
         """Close the connection after an exception that nobody expected."""
-        log.error(_UNEXPECTED, exc_info=error)
+        ConnectionFailed().emit(trace=error)
         self.close_with(Error(INTERNAL_ERROR, "an unexpected error; the log of the bridge tells more"))
 
     def end_links(self, session: Session | None = None, *, lost: bool = True) -> None:
@@ -305,6 +304,8 @@ class AmqpTransport(asyncio.BufferedProtocol, asyncio.Protocol):
                     handler.on_detach(closed=closed and not local, error=error, lost=local)
                 else:
                     link.detach(closed=closed)
+            case Undelivered(state):
+                self.on_undelivered(state)
             case SessionEnded(session, error, local):
                 self.on_session_ended(session, error, local=local)
             case PasswordGiven(check):

@@ -7,7 +7,6 @@ backs off (see `isthmus.edges.reconnect`), tries once, and raises `Unreachable`.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
@@ -19,8 +18,6 @@ from isthmus.edges.mq.port import Connection, QueueManager
 from isthmus.edges.mq.reasons import Outcome, outcome_of
 from isthmus.edges.reconnect import LONGEST_WAIT_S, Backoff, ConnectionCounts
 from isthmus.errors import HardFailure, MqError, Unreachable
-
-log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -47,7 +44,7 @@ class MqClient:
     def __init__(self, manager: QueueManager, *, name: str, max_backoff_s: float = LONGEST_WAIT_S) -> None:
         self.counts = ConnectionCounts()
         self._manager = manager
-        self._backoff = Backoff(f"{manager.description} ({name})", log=log, longest_wait_s=max_backoff_s)
+        self._backoff = Backoff(f"{manager.description} ({name})", longest_wait_s=max_backoff_s)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"mq-{name}")
         self._connection: Connection | None = None
         self._closed = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -54,6 +55,9 @@ def load(library: str = "") -> ModuleType:
         if library:
             # The binding asks for the library by name; one that is already loaded is taken.
             ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
+        # Where OpenTelemetry is installed, the binding hands traces on by itself: it opens every queue once
+        # more and looks each message through twice, for what the bridge carries anyway.
+        os.environ.setdefault("MQIPY_NOOTEL", "1")
         return importlib.import_module("ibmmq")
     except (ImportError, OSError) as error:
         if isinstance(error, ModuleNotFoundError) and error.name == "ibmmq":

@@ -12,7 +12,6 @@ dead-lettered at once.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -26,10 +25,9 @@ from isthmus.edges.mq.replies import ReplyMap
 from isthmus.edges.mq.translate import to_message
 from isthmus.edges.reconnect import LONGEST_WAIT_S, Backoff
 from isthmus.errors import HardFailure, IsthmusError, MqError, RedeliveryFailure, Unreachable
+from isthmus.events.mq import BackoutRefused
 from isthmus.journal.layout import Entry, Op
 from isthmus.message import Message
-
-log = logging.getLogger(__name__)
 
 WAIT_S: Final = 0.5
 """How long a get waits: also the longest that ending the intake takes. A message ends the wait at once."""
@@ -67,7 +65,7 @@ class MqIntake:
         self._one_by_one = 0
         """How many of the next messages are units of work of their own, since one of them has failed."""
         self._journal_backoff = Backoff(
-            f"the journal for {settings.address}", log=log, longest_wait_s=min(5.0, max_backoff_s)
+            f"the journal for {settings.address}", longest_wait_s=min(5.0, max_backoff_s)
         )
 
     async def run(self) -> None:
@@ -193,7 +191,7 @@ class MqIntake:
             if backout_queue:
                 await self.client.call(move)
         except MqError as error:
-            log.warning("%s does not take what was backed out too often: %s", backout_queue, error)
+            BackoutRefused(backout_queue, error).emit()
             return False
         return bool(backout_queue)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,8 +25,7 @@ from nats.js import JetStreamContext
 from isthmus.config.model.nats import NatsSettings
 from isthmus.edges.reconnect import FIRST_WAIT_S, Backoff, ConnectionCounts
 from isthmus.errors import HardFailure, Unreachable
-
-log = logging.getLogger(__name__)
+from isthmus.events.nats import Connected, MessagesDropped, Refused
 
 CONNECT_TIMEOUT_S = 5
 _HEADER_LINE = b"NATS/1.0\r\n"
@@ -50,7 +48,7 @@ class NatsClient:
         self._settings = settings
         self._name = name
         self._client: Client | None = None
-        self._backoff = Backoff(f"NATS at {self._servers}", log=log, longest_wait_s=settings.max_backoff_s)
+        self._backoff = Backoff(f"NATS at {self._servers}", longest_wait_s=settings.max_backoff_s)
         self._last_error = ""
         self._closing = False
         self._failure: HardFailure | None = None
@@ -98,22 +96,43 @@ class NatsClient:
         self._closing = False
         self._failure = None
         while True:
-            client = OrderlyClient()
             try:
-                await self._connect(client)
-            except (OSError, nats.errors.Error, TimeoutError) as error:
-                await client.close()
-                if _is_refusal(self._last_error):
-                    raise self._refused() from error
-                self._backoff.failed(self._last_error or error)
+                client = await self._open()
+            except Unreachable as error:
+                self._backoff.failed(self._last_error or error.__cause__)
                 await self._backoff.wait()
             else:
                 client.options["max_reconnect_attempts"] = -1  # from now on nats-py tries, for ever
                 self._client = client
                 self.counts.connects += 1
-                log.info("NATS at %s: connected", self._servers)
+                Connected(self._servers).emit()
                 self._available()
                 return
+
+    async def reach(self) -> str:
+        """Connect, log in and disconnect; returns who answered.
+
+        Raises `Unreachable`, or `HardFailure` when NATS refuses the bridge.
+        """
+        client = await self._open()
+        answer = f"{self._servers} answers, nats-server {_version(client)}"
+        await self.close()
+        await client.close()
+        return answer
+
+    async def _open(self) -> Client:
+        """A connection, by one attempt. Raises as `reach` does."""
+        self._last_error = ""
+        client = OrderlyClient()
+        try:
+            await self._connect(client)
+        except (OSError, nats.errors.Error, TimeoutError) as error:
+            await client.close()
+            if _is_refusal(self._last_error):
+                raise self._refused() from error
+            why = self._last_error or error
+            raise Unreachable(f"NATS at {self._servers} is unavailable: {why}") from error
+        return client
 
     async def close(self) -> None:
         """Disconnect. What was published is flushed if the server is there."""
@@ -157,14 +176,12 @@ class NatsClient:
         if isinstance(error, nats.errors.SlowConsumerError):
             self.counts.dropped += 1
             if self.counts.dropped == 1:
-                log.warning(
-                    "NATS messages on %s arrive faster than they can be taken: some are lost", error.subject
-                )
-        else:
+                MessagesDropped(error.subject).emit()
+        elif not _is_refusal(self._last_error):  # a broken connection often follows, and says less
             self._last_error = str(error) or type(error).__name__
 
     async def _on_disconnect(self) -> None:
-        if not self._closing:
+        if self._in_use:
             self.counts.disconnects += 1
             self._backoff.failed("the connection broke")
 
@@ -175,9 +192,14 @@ class NatsClient:
             hook()
 
     async def _on_close(self) -> None:
-        if not self._closing:  # nats-py gives up for good when a server refuses it twice
+        if self._in_use:  # nats-py gives up for good when a server refuses it twice
             self._failure = self._refused()
-            log.error("%s", self._failure)
+            Refused(self._failure).emit()
+
+    @property
+    def _in_use(self) -> bool:
+        """Whether there was a connection that nobody has closed: nats-py tells of failed attempts, too."""
+        return self._client is not None and not self._closing
 
     def _available(self) -> None:
         self._backoff.succeeded()
@@ -188,6 +210,11 @@ class NatsClient:
             f"NATS at {self._servers} refuses the bridge: {self._last_error}",
             remedy="check nats.user and nats.password, nats.token, nats.creds or nats.nkey, and nats.tls.*",
         )
+
+
+def _version(client: Client) -> str:
+    found = client.connected_server_version
+    return f"{found.major}.{found.minor}.{found.patch}"
 
 
 def _is_refusal(error: str) -> bool:

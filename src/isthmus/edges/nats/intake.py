@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import math
 import time
 import uuid
@@ -36,10 +35,9 @@ from isthmus.edges.nats.translate import Arrived, FromNats, from_nats
 from isthmus.edges.reconnect import Backoff
 from isthmus.edges.running import end_if_cancelled
 from isthmus.errors import ConversionFailure, HardFailure, RedeliveryFailure, SoftFailure, Unreachable
+from isthmus.events.nats import AcknowledgementsDelayed, IntakeFailed
 from isthmus.journal.layout import Entry, Op
 from isthmus.message import Message
-
-log = logging.getLogger(__name__)
 
 FINISH_S = 10.0
 """How long an intake that ends waits for the journal."""
@@ -65,7 +63,7 @@ def _reading(read: FromNats) -> FromNats:
         except SoftFailure:
             raise
         except Exception as error:
-            log.exception("NATS %s: the bridge fails on a message: please report this", arrived.subject)
+            IntakeFailed(arrived.subject).emit(trace=error)
             raise ConversionFailure(f"the bridge fails on it: {type(error).__name__}: {error}") from error
 
     return read_or_refuse
@@ -194,7 +192,7 @@ class StreamIntake:
         self._sending: asyncio.Future[None] | None = None
         self._wake = asyncio.Event()
         self._backoff = Backoff(
-            f"NATS {source.subject}, consumer {source.durable}", log=log, longest_wait_s=HEARTBEAT_S
+            f"NATS {source.subject}, consumer {source.durable}", longest_wait_s=HEARTBEAT_S
         )
 
     async def run(self) -> None:
@@ -224,7 +222,7 @@ class StreamIntake:
                 for acknowledgement, answer in due:
                     await client.publish(acknowledgement, answer)
             except (Unreachable, HardFailure, nats.errors.Error):
-                log.debug("%d messages are in the journal and will be redelivered", len(due))
+                AcknowledgementsDelayed(len(due)).emit()
         if self._requested + len(self._unacknowledged) <= self._limit // 2:
             self._wake.set()
 

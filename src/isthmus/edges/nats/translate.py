@@ -9,6 +9,7 @@ reply subject                     ``ReplyTo``
 ``MessageId``, ``Nats-Msg-Id``    id and ``MessageId``; without either the id is the edge's own
 ``Isthmus-Types``                 the types of headers that are not strings, as in ``jms.types``
 a header given several times      one header, its values in lines of their own
+``traceparent``, ``tracestate``   the same, however they are capitalised
 any other ``X``                   ``X``; standard headers may have their JMS names, ``types`` is renamed
 ================================  ====================================================================
 
@@ -32,6 +33,7 @@ from isthmus.errors import ConversionFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Record
 from isthmus.message import (
+    TRACE_CONTEXT,
     Body,
     BodyKind,
     Header,
@@ -118,9 +120,10 @@ def to_nats(stable_id: str, subject: str, record: Record, replies: Replies = own
 
 
 def body_only(stable_id: str, subject: str, record: Record, replies: Replies = own_subject) -> Outgoing:
-    """What is published for a record whose headers stay behind: value, id, and where an answer goes."""
-    reply = _reply_subject(layout.decode_headers(record.headers), replies)
-    return _outgoing(subject, record.value, [(MESSAGE_ID, stable_id)], reply)
+    """What is published for a record whose headers stay behind: value, id, trace, where an answer goes."""
+    headers = layout.decode_headers(record.headers)
+    reply = _reply_subject(headers, replies)
+    return _outgoing(subject, record.value, _lines(stable_id, _trace(headers)), reply)
 
 
 def nats_mq_form(
@@ -129,26 +132,32 @@ def nats_mq_form(
     """The two ways for payloads in the message format of the NATS-MQ bridge, on top of a codec for it.
 
     ``decode`` is given payload, subject and the id that the message has unless it brings one. A reply subject
-    outranks what the payload says of replies. Both raise what their codec raises for what it cannot take.
+    outranks what the payload says of replies, and NATS' own headers what it says of the trace: so they do on
+    the way out. Both raise what their codec raises for what it cannot take.
     """
 
     def read(arrived: Arrived, own_id: str) -> Message:
         message = decode(arrived.payload, arrived.subject, own_id)
         reply = {"ReplyTo": Header(arrived.reply)} if arrived.reply else {}
+        trace = _trace(_headers(arrived.headers)) if arrived.headers else {}
         return replace(
             message,
             address=arrived.subject,
             protocol="nats",
-            headers={**message.headers, **reply},
+            headers={**message.headers, **trace, **reply},
             session=_session(arrived.subject),
         )
 
     def write(stable_id: str, subject: str, record: Record, replies: Replies = own_subject) -> Outgoing:
         message = layout.adopt(subject, record)
         reply = _reply_subject(message.headers, replies)
-        return _outgoing(subject, encode(message), [(MESSAGE_ID, stable_id)], reply)
+        return _outgoing(subject, encode(message), _lines(stable_id, _trace(message.headers)), reply)
 
     return read, write
+
+
+def _trace(headers: Mapping[str, Header]) -> dict[str, Header]:
+    return {name: headers[name] for name in TRACE_CONTEXT if name in headers}
 
 
 def _reply_subject(headers: Mapping[str, Header], replies: Replies) -> str:
@@ -185,7 +194,11 @@ def _headers(given: Mapping[str, str]) -> dict[str, Header]:
         if written in (TYPES, MESSAGE_ID):
             continue
         name = written if types is None else unquote(written)
-        name = property_header_name(name) if name.lower() == "types" else canonical_header_name(name)
+        lowered = name.lower()
+        if lowered in TRACE_CONTEXT:
+            name = lowered
+        else:
+            name = property_header_name(name) if lowered == "types" else canonical_header_name(name)
         type = type_of.get(written)
         headers.setdefault(name, Header(text) if type is None else _header(text, type))
     return headers

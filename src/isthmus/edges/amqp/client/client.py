@@ -7,16 +7,13 @@ bridge the first time ends it; one that has taken it before may have its reasons
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Final
 
-from isthmus.config.model.brokers import BrokerSettings
+from isthmus.config.model.brokers import BrokerSettings, Server
 from isthmus.edges.amqp.client.connecting import connect
 from isthmus.edges.amqp.client.connection import BrokerConnection
 from isthmus.edges.reconnect import Backoff, ConnectionCounts
 from isthmus.errors import ConfigError, HardFailure, LoginRefused, Unreachable
-
-log = logging.getLogger(__name__)
 
 STEADY_S: Final = 5.0
 """How long a connection must have held for the waits to begin anew."""
@@ -32,9 +29,7 @@ class AmqpClient:
         """What the configuration calls the broker."""
         self.container_id = container_id
         self._connection: BrokerConnection | None = None
-        self._backoff = Backoff(
-            f"the broker {name}", log=log, longest_wait_s=broker.max_backoff_s, steady_s=STEADY_S
-        )
+        self._backoff = Backoff(f"the broker {name}", longest_wait_s=broker.max_backoff_s, steady_s=STEADY_S)
         self._closing = False
 
     @property
@@ -87,10 +82,7 @@ class AmqpClient:
         except LoginRefused as error:
             if self.counts.connects:
                 raise
-            raise HardFailure(
-                f"the broker {self.name} at {server.shown} refuses the bridge: {error}",
-                remedy=f"check the user, password and tls.* of amqp.connect.{self.name}",
-            ) from error
+            raise _refused(self.name, server, error) from error
         except Unreachable as error:
             raise Unreachable(f"{server.shown}: {error}") from error
         except ConfigError as error:
@@ -108,19 +100,31 @@ class AmqpClient:
             self._backoff.failed(ended.result())
 
 
-def reach(broker: BrokerSettings, bridge_id: str) -> str:
-    """Connect, log in and disconnect; returns who answered. Raises `Unreachable` with all the reasons."""
-    return asyncio.run(_reach(broker, f"isthmus.{bridge_id}.doctor"))
+def reach(broker: BrokerSettings, name: str, bridge_id: str) -> str:
+    """Connect, log in and disconnect; returns who answered.
+
+    Raises `Unreachable` with all the reasons, or `HardFailure` when the broker refuses the bridge.
+    """
+    return asyncio.run(_reach(broker, name, f"isthmus.{bridge_id}.doctor"))
 
 
-async def _reach(broker: BrokerSettings, container_id: str) -> str:
+async def _reach(broker: BrokerSettings, name: str, container_id: str) -> str:
     problems = []
     for server in broker.servers:
         try:
             connection = await connect(broker, server, container_id)
+        except LoginRefused as error:
+            raise _refused(name, server, error) from error
         except Unreachable as error:
             problems.append(f"{server.shown} cannot be reached: {error}")
             continue
         await connection.close()
         return f"{server.shown} answers, as {connection.opened.result()}"
     raise Unreachable("; ".join(problems))
+
+
+def _refused(name: str, server: Server, error: LoginRefused) -> HardFailure:
+    return HardFailure(
+        f"the broker {name} at {server.shown} refuses the bridge: {error}",
+        remedy=f"check the user, password and tls.* of amqp.connect.{name}",
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 
 from isthmus.config.model.brokers import BrokerSettings, Server
@@ -39,6 +40,8 @@ async def connect(
         raise LoginRefused(f"its certificate is not trusted: {error.verify_message}") from None
     except TimeoutError:
         raise Unreachable(f"no answer within {timeout_s:g} s") from None
+    except ConnectionError as error:  # whose own text repeats where it went
+        raise Unreachable(os.strerror(error.errno) if error.errno else str(error)) from None
     except OSError as error:
         raise Unreachable(error.strerror or str(error)) from None
     finally:

@@ -8,7 +8,6 @@ over. An address that the broker refuses is asked for again, with longer and lon
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -23,12 +22,9 @@ from isthmus.edges.amqp.protocol.performatives import UNSETTLED
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, OUTCOMES, RELEASED, Error, Rejected, Source, Target
 from isthmus.edges.contract import Traffic
 from isthmus.edges.in_flight import InFlight
-from isthmus.edges.log_limit import LogLimit
 from isthmus.edges.reconnect import Backoff
 from isthmus.errors import OversizeFailure, SoftFailure
-
-log = logging.getLogger(__name__)
-log.addFilter(LogLimit())
+from isthmus.events.amqp import OversizeRejected
 
 _OUTCOMES: Final = tuple(each.SYMBOL for each in OUTCOMES)
 _UNSETTLED_STATE: Final = 2
@@ -66,9 +62,7 @@ class IncomingLink:
         self._connection: BrokerConnection | None = None
         self._link: Receiver | None = None
         self._stopped = False
-        self._backoff = Backoff(
-            f"{client.name}: {node.address}", log=log, longest_wait_s=client.broker.max_backoff_s
-        )
+        self._backoff = Backoff(f"{client.name}: {node.address}", longest_wait_s=client.broker.max_backoff_s)
 
     def attach(self, connection: BrokerConnection) -> None:
         """Ask the broker for the address."""
@@ -146,7 +140,7 @@ class IncomingLink:
                 as_json=self._as_json,
             )
         except OversizeFailure as failure:
-            log.warning("%s: a message is rejected: %s", self._session, failure)
+            OversizeRejected(self._session, failure).emit()
             self._in_flight.traffic.add(Traffic(1, len(delivery.data), 1))
             settle(Rejected(Error(MESSAGE_SIZE_EXCEEDED, str(failure))))
         except SoftFailure as failure:

@@ -11,7 +11,6 @@ journal, and so for any dead letter, is rejected: the broker dead-letters it as 
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Final
 
 from isthmus.edges.amqp.client.client import AmqpClient
@@ -19,8 +18,7 @@ from isthmus.edges.amqp.client.connection import BrokerConnection
 from isthmus.edges.amqp.client.incoming_link import IncomingLink
 from isthmus.edges.contract import DeadLetters, Journal, Traffic
 from isthmus.edges.in_flight import InFlight
-
-log = logging.getLogger(__name__)
+from isthmus.events.amqp import IntakeUnsettled
 
 FINISH_S: Final = 10.0
 """How long an intake that ends waits for the journal."""
@@ -84,7 +82,7 @@ class AmqpIntake:
             taking.cancel()
             await asyncio.gather(taking, return_exceptions=True)
             if unsettled := await self._in_flight.finish(self._finish_s):
-                log.info("%d messages of %s will be redelivered", unsettled, self.client.name)
+                IntakeUnsettled(unsettled, self.client.name).emit()
             await self.client.close()
 
     async def _take(self) -> None:

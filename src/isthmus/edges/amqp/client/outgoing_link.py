@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from isthmus.config.model.brokers import Node
-from isthmus.edges.amqp.client.connection import BrokerConnection, said
+from isthmus.edges.amqp.client.connection import BrokerConnection
 from isthmus.edges.amqp.protocol import Attach, Delivery, Sender
 from isthmus.edges.amqp.protocol.terms import OUTCOMES, Error, Source, Target
 from isthmus.errors import Refused, Unreachable
@@ -80,7 +80,7 @@ class OutgoingLink:
         self._link.detach()
         ended: Unreachable | Refused
         if error is not None:
-            ended = Refused(error.condition, said(error, ""))
+            ended = Refused(error.condition, error.description or "without a reason")
         elif self._connection.ended.done():
             ended = Unreachable(self._connection.ended.result())
         else:

@@ -25,6 +25,7 @@ from isthmus.edges.amqp.protocol.events import (
     PasswordGiven,
     SessionBegun,
     SessionEnded,
+    Undelivered,
 )
 from isthmus.edges.amqp.protocol.handler import LinkHandler
 from isthmus.edges.amqp.protocol.link import Link, Receiver, Sender
@@ -59,4 +60,5 @@ __all__ = [
     "Session",
     "SessionBegun",
     "SessionEnded",
+    "Undelivered",
 ]

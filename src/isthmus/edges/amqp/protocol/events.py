@@ -102,6 +102,12 @@ class LinkDetached(NamedTuple):
     local: bool
 
 
+class Undelivered(NamedTuple):
+    """A message with a state, as one of a transaction, was not taken: its link is over, or ends with it."""
+
+    state: object
+
+
 class Flowed(NamedTuple):
     """The receiver at the other end of a link changed its credit, or asks to drain it."""
 
@@ -126,6 +132,7 @@ Event = (
     | SessionEnded
     | LinkAttached
     | LinkDetached
+    | Undelivered
     | Flowed
     | Disposed
 )

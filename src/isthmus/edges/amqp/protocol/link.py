@@ -85,6 +85,7 @@ class Link(ABC):
         target: object,
         max_message_size: int = 0,
         unsettled: dict[Any, Any] | None = None,
+        incomplete_unsettled: bool = False,
         properties: dict[Any, Any] | None = None,
         offered: tuple[str, ...] = (),
         desired: tuple[str, ...] = (),
@@ -108,6 +109,7 @@ class Link(ABC):
                 source=source,
                 target=target,
                 unsettled=unsettled,
+                incomplete_unsettled=incomplete_unsettled,
                 initial_delivery_count=0 if self.role == SENDER else None,
                 max_message_size=max_message_size,
                 offered_capabilities=offered,
@@ -274,6 +276,11 @@ class Receiver(Link):
                 self.session.forget_delivery(partial)
             events.append(partial)
 
+    @property
+    def partial_state(self) -> object:
+        """The state of an unfinished message, if there is one and it has one."""
+        return None if self._partial is None else self._partial.state
+
     def drop_partial(self) -> None:
         """Forget what has arrived of an unfinished message."""
         self.session.connection.partial_bytes -= len(self._pieces)
@@ -296,6 +303,8 @@ class Sender(Link):
         super().__init__(session, name, handle)
         self.available = 0
         """How many messages wait to be sent, which flow frames tell the receiver."""
+        self.flow_properties: dict[Any, Any] | None = None
+        """What the receiver's last flow has said besides."""
         self._unfinished: Delivery | None = None
 
     def on_flow(self, flow: Flow, events: list[Event]) -> None:
@@ -308,6 +317,7 @@ class Sender(Link):
             raise LinkFault(INVALID_FIELD, "delivery-count is ahead of the sender")
         self.credit = max(0, flow.link_credit - used)
         self.drain = flow.drain
+        self.flow_properties = flow.properties
         events.append(Flowed(self))
         if flow.echo:
             self.session.flow_due(self)
@@ -321,9 +331,11 @@ class Sender(Link):
         state: Composite | None = None,
         message_format: int = 0,
         more: bool = False,
+        resume: bool = False,
     ) -> Delivery:
         """Send a message, or with ``more`` the beginning of one. It needs credit.
 
+        ``resume``: it is a delivery that was sent before the link was suspended, and not settled (2.6.13).
         Frames that the peer's window has no room for wait until it has.
         """
         if self.credit <= 0 or not self.attached or self._unfinished is not None:
@@ -332,7 +344,7 @@ class Sender(Link):
         self.delivery_count = (self.delivery_count + 1) & UINT_MAX
         delivery = self.session.new_outgoing(self, tag, settled, message_format)
         encoded_state = None if state is None else encode_value(state.described())
-        self.session.write_transfer(delivery, data, more=more, first=True, state=encoded_state)
+        self.session.write_transfer(delivery, data, more=more, first=True, state=encoded_state, resume=resume)
         self._unfinished = delivery if more else None
         return delivery
 

@@ -10,7 +10,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from isthmus.codecs.amqp import UInt, encode_value
-from isthmus.edges.amqp.protocol.composite import Composite
+from isthmus.edges.amqp.protocol.composite import Composite, interpret
 from isthmus.edges.amqp.protocol.conditions import (
     ERRANT_LINK,
     FRAMING_ERROR,
@@ -25,7 +25,15 @@ from isthmus.edges.amqp.protocol.conditions import (
     LinkFault,
     SessionFault,
 )
-from isthmus.edges.amqp.protocol.events import Delivery, Disposed, Event, Flowed, LinkAttached, LinkDetached
+from isthmus.edges.amqp.protocol.events import (
+    Delivery,
+    Disposed,
+    Event,
+    Flowed,
+    LinkAttached,
+    LinkDetached,
+    Undelivered,
+)
 from isthmus.edges.amqp.protocol.frames import encode_frame, wrap
 from isthmus.edges.amqp.protocol.link import Link, Receiver, Sender, check_termini
 from isthmus.edges.amqp.protocol.performatives import (
@@ -85,6 +93,8 @@ class Session:
         self._flows: dict[Link, None] = {}
         self._flow_due = False
         self._settling: tuple[bool, int, int, object] | None = None
+        self._settling_link: Link | None = None
+        """The link whose deliveries are settled in one run: a peer looks for its own there."""
 
     # What the application calls
 
@@ -148,13 +158,15 @@ class Session:
         delivery.settled = True
         run = self._settling
         if run is not None:
-            if run[3] is state and run[0] == role and id == (run[2] + 1) & UINT_MAX:
+            follows = run[3] is state and id == (run[2] + 1) & UINT_MAX
+            if follows and self._settling_link is delivery.link:
                 self._settling = (role, run[1], id, state)
                 return
             self._write_disposition(run)
         else:
             self.connection.due[self] = None
         self._settling = (role, id, id, state)
+        self._settling_link = delivery.link
 
     def update(self, delivery: Delivery, state: Composite) -> None:
         """Tell the peer a state without settling: what a transaction's outcome will be, for one."""
@@ -201,7 +213,14 @@ class Session:
         return delivery
 
     def write_transfer(
-        self, delivery: Delivery, data: bytes, *, more: bool, first: bool, state: bytes | None
+        self,
+        delivery: Delivery,
+        data: bytes,
+        *,
+        more: bool,
+        first: bool,
+        state: bytes | None,
+        resume: bool = False,
     ) -> None:
         """Send (a part of) a message in as many frames as it needs.
 
@@ -217,6 +236,7 @@ class Session:
             first=first,
             state=state,
             room=self.connection.remote_max_frame_size - 8,
+            resume=resume,
         ):
             self._waiting.append((delivery.link, body))
         self._pump()
@@ -293,12 +313,12 @@ class Session:
         if not isinstance(link, Receiver):
             raise self._no_link(handle, link)
         if link.detach_sent:
-            self._skip(fields)
+            self._skip(link, fields, events)
             return
         try:
             link.on_transfer(fields + _NONE[len(fields) :], payload, events)
         except LinkFault as fault:
-            self._skip(fields)
+            self._skip(link, fields, events)
             self._fail_link(link, fault, events)
 
     def receive(self, body: Composite, events: list[Event]) -> None:
@@ -314,11 +334,16 @@ class Session:
         else:
             raise ConnectionFault(NOT_ALLOWED, f"{body.SYMBOL} is not a frame of a session")
 
-    def _skip(self, fields: list[Any]) -> None:
-        """Keep count of a delivery that nobody takes."""
+    def _skip(self, link: Receiver, fields: list[Any], events: list[Event]) -> None:
+        """Keep count of a delivery that nobody takes, and tell of it if it has a state."""
         id = fields[1] if len(fields) > 1 else None
         if type(id) is UInt and (self._next_delivery_id is None or id == self._next_delivery_id):
             self._next_delivery_id = (id + 1) & UINT_MAX
+        state = interpret(fields[7]) if len(fields) > 7 else None
+        if state is None:
+            state = link.partial_state
+        if state is not None:
+            events.append(Undelivered(state))
 
     def _no_link(self, handle: int, link: Link | None) -> SessionFault:
         if link is not None:

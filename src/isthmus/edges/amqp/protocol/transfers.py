@@ -8,20 +8,28 @@ from isthmus.edges.amqp.protocol.events import Delivery
 
 
 def encode_transfer(
-    delivery: Delivery, data: bytes, *, more: bool, first: bool, state: bytes | None, room: int
+    delivery: Delivery,
+    data: bytes,
+    *,
+    more: bool,
+    first: bool,
+    state: bytes | None,
+    room: int,
+    resume: bool = False,
 ) -> Iterator[bytes]:
     """The frame bodies of (a part of) a message, none larger than ``room`` bytes.
 
-    A state goes with the first of them.
+    A state goes with the first of them, and so does the word that a delivery is resumed.
     """
     pos = 0
     while True:
-        head = _head(delivery, first=first, more=more, state=state)
+        head = _head(delivery, first=first, more=more, state=state, resume=resume)
         chunk = room - len(head)
         if len(data) - pos <= chunk:
             yield head + data[pos:] if pos else head + data
             return
-        yield _head(delivery, first=first, more=True, state=state) + data[pos : pos + chunk]
+        head = _head(delivery, first=first, more=True, state=state, resume=resume)
+        yield head + data[pos : pos + chunk]
         pos += chunk
         first, state = False, None
 
@@ -33,7 +41,7 @@ def encode_abort(delivery: Delivery) -> bytes:
     )
 
 
-def _head(delivery: Delivery, *, first: bool, more: bool, state: bytes | None) -> bytes:
+def _head(delivery: Delivery, *, first: bool, more: bool, state: bytes | None, resume: bool) -> bytes:
     handle = _uint(delivery.link.handle)
     id = b"\x70" + delivery.id.to_bytes(4)
     flag = b"\x41" if more else b"\x42"
@@ -49,6 +57,8 @@ def _head(delivery: Delivery, *, first: bool, more: bool, state: bytes | None) -
         + (b"\x41" if delivery.settled else b"\x42")
         + flag
     )
+    if resume:
+        return _performative(fields + b"\x40" + (state or b"\x40") + b"\x41", 9)
     if state is None:
         return _performative(fields, 6)
     return _performative(fields + b"\x40" + state, 8)

@@ -25,9 +25,9 @@ from isthmus.edges.amqp.protocol import (
     Sender,
     Session,
 )
-from isthmus.edges.amqp.protocol.conditions import INVALID_FIELD
+from isthmus.edges.amqp.protocol.conditions import INVALID_FIELD, NOT_ALLOWED, UNAUTHORIZED_ACCESS
 from isthmus.edges.amqp.protocol.terms import Coordinator as CoordinatorTarget
-from isthmus.edges.amqp.protocol.terms import Error
+from isthmus.edges.amqp.protocol.terms import Error, TransactionalState
 from isthmus.edges.amqp.server.contract import Client
 from isthmus.edges.amqp.server.coordinator import Coordinator
 from isthmus.edges.amqp.server.incoming_link import IncomingLink
@@ -36,6 +36,9 @@ from isthmus.edges.amqp.server.receiver_link import ReceiverLink
 from isthmus.edges.amqp.server.transactions import Transactions
 from isthmus.edges.amqp.server.users import User
 from isthmus.edges.amqp.transport import AmqpTransport
+from isthmus.errors import Refused
+from isthmus.events.amqp import ClientConnected, ClientDisconnected, ConnectionEvicted, LoginRefused
+from isthmus.telemetry.parts import ClientReport
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.server import AmqpServer
@@ -109,6 +112,8 @@ class ServerConnection(AmqpTransport):
         self.transactions.abandon()
         super().connection_lost(error)
         self._count_unfinished()
+        if self.is_open:
+            ClientDisconnected(self.address, self.client.container_id).emit()
         if self._is_sole:
             self.spawn(self._give_up_id())
         self.depart()
@@ -144,7 +149,7 @@ class ServerConnection(AmqpTransport):
         self._wait(True)
         self.spawn(self._check(check))
 
-    def accept_link(self, link: Link, attach: Attach) -> LinkHandler:  # noqa: ARG002
+    def accept_link(self, link: Link, attach: Attach) -> LinkHandler:
         """Who handles a link. What is left of a suspended one of its name is for it."""
         handler: ServerLink
         if isinstance(link, Sender):
@@ -154,7 +159,10 @@ class ServerConnection(AmqpTransport):
             assert isinstance(link, Receiver)
             kind = Coordinator if isinstance(link.target, CoordinatorTarget) else IncomingLink
             handler = kind(self, link)
-        handler.predecessor = self._suspended.pop((link.name, link.role), None)
+        before = self._suspended.pop((link.name, link.role), None)
+        if before is None:
+            before = self.server.find_suspended(self, handler.key, resumes=attach.unsettled is not None)
+        handler.predecessor = before
         self.links[handler] = None
         return handler
 
@@ -170,9 +178,17 @@ class ServerConnection(AmqpTransport):
         if self.client.identity is _NOBODY:
             self.client = self.server.recognize(self.client, Identity("anonymous", "ANONYMOUS"))
         self.client = replace(self.client, container_id=open.container_id)
+        ClientConnected(self.address, self.client.user.name, open.container_id).emit()
         if self.engine.opening:
             self._wait(True)
             self.spawn(self._be_sole(open.container_id))
+
+    def on_undelivered(self, state: object) -> None:
+        """Have a transaction not commit without a message that was sent in it."""
+        if isinstance(state, TransactionalState):
+            transaction = self.transactions.find(state.txn_id)
+            if transaction is not None:
+                transaction.fail(Refused(NOT_ALLOWED, "the link of one of its messages was detached"))
 
     def on_session_ended(self, session: Session, error: Error | None, *, local: bool) -> None:  # noqa: ARG002
         """Roll back what the session left open, and answer when its links are closed."""
@@ -184,6 +200,8 @@ class ServerConnection(AmqpTransport):
 
     def on_closed(self, error: Error | None, *, local: bool) -> None:
         """Close the links before the client is answered: what it has accepted is committed then."""
+        if local and error is not None and error.condition == UNAUTHORIZED_ACCESS and not self.is_open:
+            LoginRefused(self.address).emit()
         self.end_links(lost=local or error is not None)
         if not (local or self.closing) and (self.links or self._is_sole):
             self.answer_held = True
@@ -195,6 +213,12 @@ class ServerConnection(AmqpTransport):
     def in_flight(self) -> int:
         """How many of its messages are not decided yet."""
         return sum(link.in_flight for link in self.links)
+
+    def report(self) -> ClientReport:
+        """Who it is, and on which links."""
+        client = self.client
+        links = tuple(link.report() for link in list(self.links))
+        return ClientReport(client.container_id, client.identity.user, self.address, links)
 
     def suspend_link(self, link: Link, handler: ServerLink) -> None:
         """Remember a link that may be attached again."""
@@ -239,6 +263,7 @@ class ServerConnection(AmqpTransport):
 
     def evict(self, error: Error) -> None:
         """Close the connection, and free what it holds without waiting for the client."""
+        ConnectionEvicted(self.address, error.description).emit()
         self.close_with(error)
         self.end_links()
         self.engine.abandon()

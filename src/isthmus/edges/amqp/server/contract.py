@@ -69,8 +69,8 @@ class ReceiverRequest:
     sign: Callable[[], None]
     """To be called for a receiver that wants nothing of its own client's: from then on what the connection
     sends says who sent it."""
-    sent: Callable[[int], None]
-    """To be told how many messages were sent, however many at a time."""
+    sent: Callable[[int, int], None]
+    """To be told how many messages were sent, and their bytes, however many at a time."""
     congested: Callable[[], bool]
     """Whether the client reads too slowly: send no more until `OutgoingLink.on_flow` is called."""
 
@@ -94,6 +94,20 @@ class OutgoingLink(Protocol):
         """
         ...
 
+    @property
+    def unsettled(self) -> list[bytes]:
+        """The tags of what was sent and is not settled."""
+        ...
+
+    def resume(self, request: ReceiverRequest, *, lost: bool) -> None:
+        """Go on over another link of the same name and source, which the client has resumed (2.6.13).
+
+        The client's view of what is unsettled is in the attach: outcomes in it hold, what it has without one
+        is sent again as resumed, and what it lacks is delivered anew; as delivered before, if the link that
+        was before this one was ``lost``.
+        """
+        ...
+
     async def close(self, *, detached: bool, lost: bool) -> None:
         """The link is over: commit what can be, release the rest. Called once, after whatever else was.
 
@@ -105,7 +119,7 @@ class OutgoingLink(Protocol):
 
 
 class OutgoingLinks(Protocol):
-    """Makes outgoing links, and nodes that live as long as the link which asked for them."""
+    """Makes outgoing links, and nodes that live as long as their lifetime policy says."""
 
     async def open(self, request: ReceiverRequest) -> OutgoingLink:
         """What fills a link. Raises `Refused` for one that cannot be had; attach is answered for you.
@@ -118,6 +132,10 @@ class OutgoingLinks(Protocol):
         """The address of a new node, for a dynamic target of a sender. Raises `Refused`."""
         ...
 
-    async def delete_node(self, address: str) -> None:
+    async def leave_node(self, address: str) -> None:
         """The link that made the node is gone."""
+        ...
+
+    async def link_node(self, address: str, links: int) -> None:
+        """So many more senders are linked to an address, which may be a node: 1, or -1 when one is gone."""
         ...

@@ -14,6 +14,7 @@ from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
 from isthmus.edges.amqp.protocol.composite import interpret
 from isthmus.edges.amqp.protocol.conditions import (
     DECODE_ERROR,
+    ILLEGAL_STATE,
     NOT_ALLOWED,
     NOT_IMPLEMENTED,
     RESOURCE_LIMIT_EXCEEDED,
@@ -60,7 +61,10 @@ class Coordinator(ServerLink):
         self._connection.transactions.abandon(self._session)
 
     def on_delivery(self, delivery: Delivery) -> None:
-        """Declare or discharge."""
+        """Declare or discharge. A client that does not wait for the outcome is told by a detach (4.2)."""
+        if delivery.settled:
+            self.detach(Error(ILLEGAL_STATE, "what the coordinator is told must not be settled"))
+            return
         if self._receiver.credit <= _CREDIT >> 1:
             self._receiver.grant(_CREDIT - self._receiver.credit)
         try:

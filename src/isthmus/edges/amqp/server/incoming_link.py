@@ -35,13 +35,17 @@ from isthmus.edges.amqp.protocol.conditions import (
 )
 from isthmus.edges.amqp.protocol.performatives import FIRST
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error, Rejected, Target, TransactionalState
-from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA, PARTITION_NOT_EXISTS
-from isthmus.edges.amqp.server.link import LIFETIME, LINK_DETACH, Granted, ServerLink, check_node_properties
+from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA, PARTITION_NOT_EXISTS, OutgoingLinks
+from isthmus.edges.amqp.server.link import LINK_DETACH, Granted, ServerLink
+from isthmus.edges.amqp.server.nodes import lifetime_of, node_properties
+from isthmus.edges.amqp.server.traffic import INCOMING, LinkTraffic
 from isthmus.edges.amqp.server.transactions import Transaction
 from isthmus.errors import DecodeError, Fault, HardFailure, IsthmusError, Refused, SoftFailure
+from isthmus.events.amqp import MessageRejected
 from isthmus.journal.fast_path import EncodedEntry, FastPath
 from isthmus.journal.layout import CLIENT, AddressTopic, Op, encode, partition_asked_for
 from isthmus.message import Header
+from isthmus.routing.route import TEMPORARY_PREFIX
 from isthmus.routing.size import MARKS_BYTES, record_size
 
 if TYPE_CHECKING:
@@ -49,6 +53,8 @@ if TYPE_CHECKING:
 
 
 _DELIVERY_TAG: Final = Symbol("delivery-tag")
+_END_THE_LINK: Final = (UNKNOWN_TRANSACTION, NOT_IMPLEMENTED)
+"""The errors that a client is told by a detach, whichever outcomes it knows."""
 
 
 class IncomingLink(ServerLink):
@@ -60,6 +66,7 @@ class IncomingLink(ServerLink):
         self._session = connection.session_id(link.session)
         self._address = ""
         self._fast_path: FastPath
+        self._traffic: LinkTraffic
         self._checked: set[str] = set()
         """Addresses that the client may send to."""
         self._held: deque[tuple[Delivery, Transaction | None]] = deque()
@@ -68,7 +75,7 @@ class IncomingLink(ServerLink):
         self._window = connection.server.settings.credit
         self._count = 0
         self._node: str | None = None
-        """The temporary queue that was made for the link."""
+        """The temporary node that was made for the link."""
         self._expiry_policy = ""
         self._idle: asyncio.Event | None = None
         """Set when the last message is decided, once somebody waits for that."""
@@ -85,6 +92,9 @@ class IncomingLink(ServerLink):
         self._fast_path = FastPath(self._address, self._session)
         if self._address:
             self._checked.add(self._address)
+        if self._is_linked:
+            await self._outgoing_links.link_node(self._address, 1)
+        self._traffic = self._connection.server.traffic.join(INCOMING, self._address)
         return Granted(
             attach.source,
             target,
@@ -98,11 +108,14 @@ class IncomingLink(ServerLink):
 
     async def close(self, *, closed: bool, lost: bool) -> None:  # noqa: ARG002
         """Wait, for a client that waits, until all that came over the link is decided."""
+        self._traffic.links -= 1
         if self.in_flight and self._awaited:
             self._idle = asyncio.Event()
             await self._idle.wait()
-        if self._node is not None and self._connection.server.outgoing_links is not None:
-            await self._connection.server.outgoing_links.delete_node(self._node)
+        if self._is_linked:
+            await self._outgoing_links.link_node(self._address, -1)
+        if self._node is not None:
+            await self._outgoing_links.leave_node(self._node)
 
     @property
     def keeps_state(self) -> bool:
@@ -125,20 +138,32 @@ class IncomingLink(ServerLink):
         else:
             self._take(delivery, transaction)
 
+    @property
+    def _outgoing_links(self) -> OutgoingLinks:
+        outgoing_links = self._connection.server.outgoing_links
+        if outgoing_links is None:
+            raise Refused(NOT_IMPLEMENTED, "there are no temporary nodes")
+        return outgoing_links
+
+    @property
+    def _is_linked(self) -> bool:
+        """Whether the link is one to a temporary node."""
+        return (
+            self._address.startswith(TEMPORARY_PREFIX) and self._connection.server.outgoing_links is not None
+        )
+
     async def _grant(self, target: Target) -> Target:
         """The target as it is granted. Raises `Refused`."""
         connection, server = self._connection, self._connection.server
         if target.dynamic:
-            if server.outgoing_links is None:
-                raise Refused(NOT_IMPLEMENTED, "there are no temporary nodes")
-            check_node_properties(target.dynamic_node_properties)
+            lifetime = lifetime_of(target)
             if self._node is None:
-                self._node = await server.outgoing_links.create_node(target, connection.client)
+                self._node = await self._outgoing_links.create_node(target, connection.client)
             return Target(
                 self._node,
                 dynamic=True,
                 expiry_policy=target.expiry_policy,
-                dynamic_node_properties=LIFETIME,
+                dynamic_node_properties=node_properties(lifetime),
                 capabilities=target.capabilities,
             )
         if target.address:
@@ -174,6 +199,8 @@ class IncomingLink(ServerLink):
             self._refuse_delivery(delivery, transaction, problem)
 
     def _entry(self, data: bytes) -> EncodedEntry:
+        if not data:  # a message has a body at least (3.2)
+            raise Refused(NOT_IMPLEMENTED, "there is no message in the delivery")
         as_json = self._connection.server.as_json
         if not (as_json or self._connection.signs_messages):
             encoded = self._fast_path.read(data)
@@ -275,9 +302,14 @@ class IncomingLink(ServerLink):
                 else rejected
             )
             stats.rejected += 1
+            MessageRejected(self._address, ERROR_TO_KAFKA, str(failure)).emit()
         else:
+            size = len(delivery.data)
             stats.accepted += 1
-            stats.accepted_bytes += len(delivery.data)
+            stats.accepted_bytes += size
+            traffic = self._traffic
+            traffic.messages += 1
+            traffic.bytes += size
         self._settle(delivery, state)
 
     def _refuse_delivery(
@@ -293,9 +325,10 @@ class IncomingLink(ServerLink):
             description = str(problem)
         error = Error(condition, description, None if self._address else {_DELIVERY_TAG: delivery.tag})
         self._connection.server.stats.rejected += 1
+        MessageRejected(self._address, condition, description).emit()
         if transaction is not None:
             transaction.fail(problem)
-        if condition == UNKNOWN_TRANSACTION or not (self._address or self._can_tell(delivery, transaction)):
+        if condition in _END_THE_LINK or not (self._address or self._can_tell(delivery, transaction)):
             self._settle(delivery, None)
             self.detach(error)
         elif transaction is not None:

@@ -12,33 +12,31 @@ A client's detach is answered when all is closed, behind the answer to its attac
 something hangs it is answered in time all the same, and what hangs is waited for in the background.
 
 A link that the client detached and did not close is suspended if there is anything to keep: deliveries that
-are not settled, or a temporary node. It lasts as long as its session. Until then the client may settle what
-it has, and a link of the same name takes over: of deliveries that the client knows the outcome of, that
-outcome holds; the others are delivered anew. So no delivery is left to be resumed.
+are not settled, or a temporary node. It lasts as long as its session, or longer if its expiry policy says so
+(`suspended`). Until then the client may settle what it has, and a link of the same name takes over, from this
+connection or another of the same client. With a map of what the client knows to be unsettled it *resumes* the
+deliveries; without one they are delivered anew.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from isthmus.codecs.amqp import Array, Symbol
 from isthmus.edges.amqp.protocol import Attach, Delivery, Link, Session
-from isthmus.edges.amqp.protocol.composite import interpret
-from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR, INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED
-from isthmus.edges.amqp.protocol.terms import LIFETIME_POLICIES, RELEASED, DeleteOnClose, Error, Source
-from isthmus.edges.log_limit import LogLimit
+from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR, RESOURCE_LIMIT_EXCEEDED, STOLEN
+from isthmus.edges.amqp.protocol.performatives import SENDER
+from isthmus.edges.amqp.protocol.terms import RELEASED, Error, Source
+from isthmus.edges.amqp.server.suspended import LinkKey
 from isthmus.errors import Fault, IsthmusError, Refused
+from isthmus.events.amqp import LinkNotClosed, LinkOverdue
+from isthmus.telemetry.parts import LinkReport
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
-
-log = logging.getLogger(__name__)
-log.addFilter(LogLimit())
 
 
 MAX_LINKS: Final = 4096
@@ -48,19 +46,6 @@ REJECTED: Final = "amqp:rejected:list"
 
 LINK_DETACH: Final = "link-detach"
 """The expiry policy of a terminus of which nothing is kept."""
-LIFETIME: Final = {Symbol("lifetime-policy"): DeleteOnClose().described()}
-"""What every temporary node has, whatever was asked for: it is deleted with the link that made it."""
-
-
-def check_node_properties(properties: dict[Any, Any] | None) -> None:
-    """Raises `Refused` for properties of a node that are not of their type (3.5.9)."""
-    asked = properties or {}
-    policy, modes = asked.get("lifetime-policy"), asked.get("supported-dist-modes")
-    if policy is not None and not isinstance(interpret(policy), LIFETIME_POLICIES):
-        raise Refused(INVALID_FIELD, f"{policy!r:.100} is not a lifetime policy")
-    of_symbols = isinstance(modes, Symbol) or (isinstance(modes, Array) and modes.type == "symbol")
-    if modes is not None and not of_symbols:
-        raise Refused(INVALID_FIELD, f"{modes!r:.100} are not distribution modes")
 
 
 class LinkState(Enum):
@@ -84,6 +69,7 @@ class Granted(NamedTuple):
     target: object
     max_message_size: int = 0
     unsettled: dict[Any, Any] | None = None
+    incomplete_unsettled: bool = False
 
 
 class ServerLink(ABC):
@@ -105,8 +91,11 @@ class ServerLink(ABC):
         self._granted: Granted | None = None
         self.predecessor: ServerLink | None = None
         """A suspended link of the same name, which this one takes over from."""
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when nothing is left of it."""
         self._closed = False
         self._lost = False
+        self._expired = False
         self._error: Error | None = None
         self._overdue: asyncio.TimerHandle | None = None
 
@@ -132,6 +121,10 @@ class ServerLink(ABC):
         """Whether there is anything to keep of a link that the client detaches without closing it."""
         return False
 
+    def kept_for_s(self, *, connected: bool) -> float:  # noqa: ARG002
+        """How long it outlives its session, or if not ``connected`` its connection."""
+        return 0.0
+
     # What the transport calls
 
     def on_attach(self, attach: Attach) -> None:
@@ -150,11 +143,13 @@ class ServerLink(ABC):
     ) -> None:
         """Only links that messages go out on have these."""
 
-    def on_detach(self, *, closed: bool, error: Error | None, lost: bool) -> None:  # noqa: ARG002
+    def on_detach(self, *, closed: bool, error: Error | None, lost: bool) -> None:
         """Close what is behind the link, or have it closed once it is open."""
         over = closed or lost or self.session.ended
         if self.state is LinkState.ATTACHED and not over and self.keeps_state:
             self._suspend()
+            return
+        if not closed and error is None and self._outlives(lost=lost):
             return
         was, self.state = self.state, LinkState.DETACHING
         self._closed = closed
@@ -168,6 +163,24 @@ class ServerLink(ABC):
     def session(self) -> Session:
         """The session that it is of."""
         return self._link.session
+
+    @property
+    def key(self) -> LinkKey:
+        """What tells it apart from links of other clients, and of other names."""
+        return LinkKey.of(self._connection.client, self._link.name, self._link.role)
+
+    def report(self) -> LinkReport:
+        """How it stands."""
+        link = self._link
+        sends = link.role == SENDER
+        terminus = link.source if sends else link.target
+        return LinkReport(
+            address=str(getattr(terminus, "address", None) or ""),
+            direction="out" if sends else "in",
+            credit=link.credit,
+            deliveries=link.delivery_count,
+            in_flight=self.in_flight,
+        )
 
     # What the link itself calls
 
@@ -186,12 +199,34 @@ class ServerLink(ABC):
             self._link.detach(error)  # does nothing before attach: `_answer` sends both then
             self._connection.wake()
             self.on_detach(closed=False, error=None, lost=True)
+        else:
+            self.expire()
+
+    def expire(self) -> None:
+        """Keep nothing any longer of a link that is suspended."""
+        if self.state is LinkState.SUSPENDED:
+            self._expired = True
+            self.on_detach(closed=False, error=None, lost=self._lost)
+
+    def steal(self) -> None:
+        """Give way to a link of the same name, on another connection of the same client, that resumes it."""
+        is_there = self.state in (LinkState.ATTACHED, LinkState.SUSPENDED)
+        if is_there and self.kept_for_s(connected=False):
+            self._link.handler = None
+            self._link.detach(Error(STOLEN, "a link of the same name was attached"))
+            self._connection.wake()
+            self._outlives(lost=True)
+
+    def replaced(self) -> None:
+        """Be over: another link goes on with what was behind this one."""
+        self._end()
 
     async def end_predecessor(self) -> None:
         """Let go of what a suspended link of the same name has left."""
-        if self.predecessor is not None:
-            self.predecessor.on_detach(closed=False, error=None, lost=False)
-            await self.predecessor.over
+        before = self.predecessor
+        if before is not None and before.state is LinkState.SUSPENDED:
+            before.expire()
+            await asyncio.wait([before.ended], timeout=self._connection.server.link_close_s)
 
     @property
     def _awaited(self) -> bool:
@@ -221,6 +256,31 @@ class ServerLink(ABC):
                 self._connection.wake()
             else:
                 await self._close()
+        finally:
+            before, self.predecessor = self.predecessor, None  # else each would hold on to all before it
+            if before is not None:
+                before.expire()  # unless this one goes on with it
+
+    def _outlives(self, *, lost: bool) -> bool:
+        """Whether it is kept though its session or connection is over."""
+        connection = self._connection
+        is_kept = self.state in (LinkState.ATTACHED, LinkState.SUSPENDED) and self._error is None
+        if not is_kept or self._expired or not connection.accepting:
+            return False
+        connected = self.session.ended and connection.engine.writable
+        seconds = self.kept_for_s(connected=connected)
+        if not seconds:
+            return False
+        self.state = LinkState.SUSPENDED
+        self._lost = lost
+        self._link.handler = None
+        self._link.credit = 0
+        connection.forget_link(self)
+        connection.server.suspended.keep(self.key, self, seconds)
+        if not self.over.done():
+            self.over.set_result(None)
+        self.on_flow()
+        return True
 
     def _suspend(self) -> None:
         self.state = LinkState.SUSPENDED
@@ -234,7 +294,7 @@ class ServerLink(ABC):
         try:
             await self.close(closed=self._closed, lost=self._lost)
         except IsthmusError as failure:
-            log.warning("link %.100s was not closed in good order: %s", self._link.name, failure)
+            LinkNotClosed(self._link.name, failure).emit()
         finally:
             self._end()
 
@@ -251,14 +311,12 @@ class ServerLink(ABC):
         if self._link.detach_sent:
             self._link.session.forget(self._link)
         self._connection.forget_link(self)
+        if not self.ended.done():
+            self.ended.set_result(None)
         self._answer()
 
     def _answer_overdue(self) -> None:
-        log.warning(
-            "link %.100s is not closed after %g s: its client waits no longer",
-            self._link.name,
-            self._connection.server.link_close_s,
-        )
+        LinkOverdue(self._link.name, self._connection.server.link_close_s).emit()
         self._answer()
 
     def _answer(self) -> None:
@@ -271,7 +329,11 @@ class ServerLink(ABC):
             self._connection.wake()
 
     def _attach(self) -> None:
-        source, target, max_message_size, unsettled = self._granted or Granted(None, None)
+        granted = self._granted or Granted(None, None)
         self._link.attach(
-            source=source, target=target, max_message_size=max_message_size, unsettled=unsettled
+            source=granted.source,
+            target=granted.target,
+            max_message_size=granted.max_message_size,
+            unsettled=granted.unsettled,
+            incomplete_unsettled=granted.incomplete_unsettled,
         )

@@ -8,7 +8,8 @@ tells clients that it is not their fault. It returns in time, whatever hangs.
 from __future__ import annotations
 
 import asyncio
-import logging
+import ssl
+import time
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
@@ -25,13 +26,16 @@ from isthmus.edges.amqp.protocol.sasl import ANONYMOUS, EXTERNAL, PLAIN, SCRAM_S
 from isthmus.edges.amqp.protocol.terms import Error
 from isthmus.edges.amqp.server.connection import ServerConnection
 from isthmus.edges.amqp.server.contract import Client, OutgoingLinks
+from isthmus.edges.amqp.server.link import ServerLink
+from isthmus.edges.amqp.server.suspended import LinkKey, SuspendedLinks
 from isthmus.edges.amqp.server.tls import TlsHandshake
+from isthmus.edges.amqp.server.traffic import Traffic
 from isthmus.edges.amqp.server.users import ANYTHING, User, Users
 from isthmus.edges.contract import Journal
+from isthmus.events.amqp import ConnectionTurnedAway, LinksGivenUp, MemoryFreed, MemoryFull
 from isthmus.kafka.name_locks import NameLocks
 from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
-
-log = logging.getLogger(__name__)
+from isthmus.telemetry.parts import Clients
 
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", "DELAYED_DELIVERY", SOLE_CONNECTION)
 MAX_FRAMES: Final = 256
@@ -49,6 +53,7 @@ class Stats:
     rejected: int = 0
     delivered: int = 0
     """Messages that were sent to receivers."""
+    delivered_bytes: int = 0
     connects: int = 0
     disconnects: int = 0
     turned_away: int = 0
@@ -89,7 +94,10 @@ class AmqpServer:
         """Whether senders may name the partition of a JMS destination."""
         self.link_close_s = link_close_s
         self.stats = Stats()
+        self.traffic = Traffic()
         self._amqps = amqps or AmqpsSettings()
+        self._context: ssl.SSLContext | None = None
+        """What TLS goes by, once it is listened for."""
         self._users = users
         self._reserved = reserved
         self._limits = Limits(
@@ -100,6 +108,8 @@ class AmqpServer:
             max_frames=MAX_FRAMES,
             max_partial_bytes=max(settings.max_unsettled_bytes, 2 * self.max_message_size),
         )
+        self.suspended = SuspendedLinks()
+        """What is kept of links whose connection is over."""
         self._answer = Open(container_id, offered_capabilities=CAPABILITIES)
         self.full = False
         """Whether the messages in flight are too many bytes for anybody to be read further."""
@@ -137,10 +147,46 @@ class AmqpServer:
         """How many clients are connected."""
         return len(self._connections)
 
+    def clients(self, most: int) -> Clients:
+        """Who is connected, and on which links; so many are shown at most. Other threads may ask."""
+        connected = [each for each in list(self._connections) if each.is_open]
+        return Clients(len(connected), tuple(each.report() for each in connected[:most]))
+
+    @property
+    def transactions(self) -> tuple[int, float]:
+        """How many transactions are open, and for how long the oldest is. Other threads may ask."""
+        connections = [each.transactions for each in self._connections.copy()]
+        begun = [began for each in connections if (began := each.oldest) is not None]
+        return sum(map(len, connections)), time.monotonic() - min(begun) if begun else 0.0
+
     @property
     def unsettled_bytes(self) -> int:
         """What messages in flight take, and those that have not arrived in full."""
         return self._unsettled_bytes
+
+    def change(self, users: Users | None, amqps: AmqpsSettings) -> None:
+        """Go by other users and certificates from now on.
+
+        Connections stay, but for those of users that are gone or have other rights or another password: they
+        are closed once what they have sent is decided. Raises `ConfigError` for certificates that cannot be
+        used: then nothing changes.
+        """
+        if self._context is not None:
+            self._context = amqps.context()
+        self._amqps = amqps
+        before, self._users = self._users, users
+        if before is None or users is None:
+            return
+        for connection in list(self._connections):
+            name = connection.client.identity.user
+            if before.find(name) != users.find(name):
+                self.spawn(self._let_go(connection), connection.fail)
+
+    async def _let_go(self, connection: ServerConnection, grace_s: float = 4.0) -> None:
+        connection.accepting = False
+        await self._until(lambda: not connection.in_flight, grace_s)
+        if connection in self._connections:
+            connection.close_with(Error(CONNECTION_FORCED, "the rights of this user have changed"))
 
     async def close(self, grace_s: float = 4.0) -> None:
         """Take no more connections, wait for what is in flight, and close those that there are.
@@ -153,6 +199,7 @@ class AmqpServer:
             connection.cut_off()
         for connection in self._connections:
             connection.accepting = False
+        self.suspended.close()
         await self._until(lambda: not any(each.in_flight for each in self._connections), grace_s)
         for connection in list(self._connections):
             connection.close_with(Error(CONNECTION_FORCED, "the server is shutting down"))
@@ -162,7 +209,7 @@ class AmqpServer:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=1.5)
         if self._tasks:
-            log.warning("%d links are given up that do not close", len(self._tasks))
+            LinksGivenUp(len(self._tasks)).emit()
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks, timeout=0.5)
@@ -196,7 +243,7 @@ class AmqpServer:
         else:
             has_room = len(self._admitted) < self.settings.max_connections or self._make_room(None)
         if not has_room:
-            self.stats.turned_away += 1
+            self._turned_away(connection)
             return False
         self._admitted[connection] = None
         self._addresses[address] += 1
@@ -217,6 +264,20 @@ class AmqpServer:
         if connection in self._connections:
             del self._connections[connection]
             self.stats.disconnects += 1
+
+    def find_suspended(
+        self, connection: ServerConnection, key: LinkKey, *, resumes: bool
+    ) -> ServerLink | None:
+        """What is kept of a link of another connection of the same client, one that is still open if need be.
+
+        Only who ``resumes`` it takes a link away from an open connection: others may have its name by chance.
+        """
+        if resumes:
+            for other in self._connections:
+                if other is not connection and other.client.container_id == key.container_id:
+                    for link in [each for each in other.links if each.key == key]:
+                        link.steal()
+        return self.suspended.take(key)
 
     async def aside(self, check: Callable[[], bool]) -> bool:
         """Do what takes long in a thread."""
@@ -261,9 +322,10 @@ class AmqpServer:
             user = self._users.find(name) or User(name, send=(), receive=())
         return replace(client, identity=identity, user=user, reserved=self._reserved)
 
-    def count_delivered(self, messages: int) -> None:
+    def count_delivered(self, messages: int, size: int) -> None:
         """Count messages that were sent to receivers."""
         self.stats.delivered += messages
+        self.stats.delivered_bytes += size
 
     def spawn(self, work: Coroutine[Any, Any, None], failed: Callable[[BaseException], None]) -> None:
         """Do something that may outlive a connection; ``failed`` is told of what it raises."""
@@ -292,6 +354,7 @@ class AmqpServer:
 
     def _set_full(self, full: bool) -> None:
         self.full = full
+        (MemoryFull(self._unsettled_bytes) if full else MemoryFreed()).emit()
         for connection in self._connections:
             connection.update_backpressure()
 
@@ -299,10 +362,14 @@ class AmqpServer:
         """Cut off the connection that has not been opened for the longest, of an address or of any."""
         for connection in self._admitted:
             if not connection.is_open and address in (None, connection.address):
-                self.stats.turned_away += 1
+                self._turned_away(connection)
                 connection.cut_off()
                 return True
         return False
+
+    def _turned_away(self, connection: ServerConnection) -> None:
+        self.stats.turned_away += 1
+        ConnectionTurnedAway(connection.address).emit()
 
     async def _listen_for_websockets(self, port: int, amqps: AmqpsSettings | None, reuse_port: bool) -> None:
         from isthmus.edges.amqp.server.websocket import Origins, WebSocketProtocol
@@ -320,12 +387,15 @@ class AmqpServer:
         wrap: Callable[[ServerConnection], asyncio.Protocol] = lambda connection: connection,
     ) -> None:
         """``wrap`` gives what is spoken on the socket, or inside TLS, for what is spoken inside that."""
-        context = None if amqps is None else amqps.context()
+        if amqps is not None and self._context is None:
+            self._context = amqps.context()
 
         def accept() -> asyncio.Protocol:
             connection = ServerConnection(self)
             spoken = wrap(connection)
-            return spoken if context is None else TlsHandshake(connection, context, spoken)
+            if amqps is None or self._context is None:
+                return spoken
+            return TlsHandshake(connection, self._context, spoken)
 
         server = await self._loop.create_server(
             accept,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Mapping
+from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 from isthmus.config import Settings
@@ -15,20 +14,23 @@ from isthmus.converters import MessageConverter, converter
 from isthmus.edges.addresses import KafkaAddresses
 from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
+from isthmus.edges.amqp.server.traffic import ServerFigures
 from isthmus.edges.amqp.server.users import Users
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.journal import EdgeJournal
 from isthmus.errors import HardFailure
+from isthmus.events.amqp import Listening
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.name_locks import NameLocks
 from isthmus.kafka.options import Kafka
 from isthmus.kafka.requests import GROUP_RESOURCE
-from isthmus.telemetry.parts import Flow, PartReport
+from isthmus.telemetry.parts import Clients, Flow, PartReport, QueueReport
+from isthmus.telemetry.traces import Traces
 
 GARBAGE_THRESHOLD = 50_000
 """After how many new containers Python looks for cycles: a message in flight has some 20."""
-CLIENTS_CONFIG = {"consumer.session.timeout.ms": "10000"}
-"""How soon the client ids of a process that died are free; brokers may allow no less than 45 s."""
+LOCKS_CONFIG = {"consumer.session.timeout.ms": "10000"}
+"""How soon what a process that died held is free; brokers may allow no less than 45 s."""
 LARGEST_BYTES = 16 * 2**20
 """What the journal's writer takes, where its topic sets no limit that can be read."""
 
@@ -44,19 +46,26 @@ class AmqpService:
         dead_letters: EdgeDeadLetters,
         *,
         shares_port: bool = False,
+        traces: Traces | None = None,
     ) -> None:
         """``shares_port`` is whether other processes listen on the same port."""
         self.ready = asyncio.Event()
+        self._settings = settings
+        self._journal = journal
         self._shares_port = shares_port
         self._where = f"{settings.amqp.host}:{settings.amqp.port}"
-        users = settings.amqp.users_file
         auto_create = settings.amqp.auto_create
         auto_create = settings.kafka.embedded if auto_create is None else auto_create
         self._admin = KafkaAdmin(kafka)
+        self._clients_group = f"isthmus.{settings.bridge_id}.clients"
+        self._client_ids = NameLocks(self._admin.client, self._clients_group)
+        self._subscriptions_group = f"isthmus.{settings.bridge_id}.subscriptions"
+        self._subscription_locks = NameLocks(self._admin.client, self._subscriptions_group)
         self._outgoing_links = KafkaOutgoingLinks(
             kafka,
-            partial(route_converter, settings),
+            lambda topic: route_converter(self._settings, topic),
             temporary_topic=settings.temporary_topic,
+            journal_topic=settings.journal.topic,
             queue_views=settings.amqp.queue_selectors == "views",
             bare_is_queue=settings.amqp.bare_address == "queue",
             auto_create=auto_create,
@@ -65,26 +74,27 @@ class AmqpService:
             total_bytes=settings.amqp.max_total_receiver_bytes,
             undeliverable=dead_letters.received,
             admin=self._admin,
+            subscription_locks=self._subscription_locks,
+            traces=traces,
         )
-        self._clients_group = f"isthmus.{settings.bridge_id}.clients"
-        self._client_ids = NameLocks(self._admin.client, self._clients_group)
+        self._addresses = KafkaAddresses(
+            self._admin,
+            settings.all_routes,
+            direct=settings.message_convert is not None,
+            keep=settings.keeps_destinations,
+            auto_create=auto_create,
+            reserved=settings.reserved_topics,
+        )
         self._server = AmqpServer(
             settings.amqp,
             settings.amqps,
             journal=journal,
-            addresses=KafkaAddresses(
-                self._admin,
-                settings.all_routes,
-                direct=settings.message_convert is not None,
-                keep=settings.keeps_destinations,
-                auto_create=auto_create,
-                reserved=settings.reserved_topics,
-            ),
+            addresses=self._addresses,
             outgoing_links=self._outgoing_links,
             client_ids=self._client_ids,
             max_message_size=largest_message(journal),
             container_id=settings.bridge_id,
-            users=Users.read(Path(users)) if users else None,
+            users=_users(settings),
             reserved=settings.reserved_topics,
             as_json=settings.uses_json,
             senders_choose=settings.message_convert not in (None, "jms"),
@@ -106,42 +116,80 @@ class AmqpService:
             ) from None
         _spare_the_collector()
         self.ready.set()
+        Listening(self._settings.amqp.host, ", ".join(map(str, self.ports))).emit()
         try:
-            with suppress(HardFailure):  # then it takes the brokers' time
-                await self._admin.set_configs(GROUP_RESOURCE, self._clients_group, CLIENTS_CONFIG)
+            for group in (self._clients_group, self._subscriptions_group):
+                with suppress(HardFailure):  # then it takes the brokers' time
+                    await self._admin.set_configs(GROUP_RESOURCE, group, LOCKS_CONFIG)
             await asyncio.Event().wait()
         finally:
             await self._server.close()
             await self._client_ids.close()
+            await self._subscription_locks.close()
             await self._outgoing_links.close()
             await self._admin.close()
 
-    def counts(self) -> dict[str, int]:
-        """What was counted since the start, and how many are connected now."""
-        return {
+    async def change(self, settings: Settings, *, narrowly: bool = False) -> None:
+        """Go by other routes, users and certificates. Raises `ConfigError`: then nothing changes.
+
+        ``narrowly`` is for as long as the router still goes by the routes of before: only what those take as
+        well is taken.
+        """
+        self._server.change(_users(settings), settings.amqps)
+        if narrowly:
+            self._addresses.change(self._settings.all_routes, settings.all_routes)
+        else:
+            self._settings = settings
+            self._addresses.change(settings.all_routes)
+
+    def figures(self) -> ServerFigures:
+        """What was counted since the start, and what is open now."""
+        counts = {
             **asdict(self._server.stats),
             "not_acknowledged": self._outgoing_links.not_acknowledged,
             "connections": self._server.connections,
         }
+        return ServerFigures(counts, self._server.traffic.reports(), *self._server.transactions)
+
+    async def clients(self, most: int) -> Clients:
+        """Who is connected, and on which links; so many are shown at most."""
+        return self._server.clients(most)
+
+    async def queues(self) -> list[QueueReport]:
+        """What somebody receives from. Raises `HardFailure` when Kafka does not answer."""
+        return await self._outgoing_links.queues()
+
+    @property
+    def problem(self) -> str | None:
+        """Why it takes no messages at the moment, if so."""
+        return self._journal.problem if self.ready.is_set() else "does not listen yet"
 
     def report(self) -> PartReport:
         """How it stands."""
-        return report_of(self.counts(), connected=self.ready.is_set())
+        return report_of(self.figures(), connected=self.ready.is_set())
 
 
-def report_of(counts: Mapping[str, int], *, connected: bool) -> PartReport:
-    """What a server that has counted this reports. Its connections are those of its clients."""
+def _users(settings: Settings) -> Users | None:
+    return Users.read(Path(settings.amqp.users_file)) if settings.amqp.users_file else None
+
+
+def report_of(figures: ServerFigures, *, connected: bool) -> PartReport:
+    """What a server with these figures reports. Its connections are those of its clients."""
+    counts = Counter(figures.counts)
     return PartReport(
         name="amqp",
         kind="intake",
         system="amqp",
         connected=connected,
         taken=Flow(counts["accepted"], counts["accepted_bytes"]),
-        delivered=Flow(counts["delivered"]),
+        delivered=Flow(counts["delivered"], counts["delivered_bytes"]),
         dead_letters=counts["rejected"],
         connects=counts["connects"],
         disconnects=counts["disconnects"],
         not_acknowledged=counts["not_acknowledged"],
+        links=figures.links,
+        transactions=figures.transactions,
+        oldest_transaction_s=figures.oldest_transaction_s,
     )
 
 

@@ -22,6 +22,7 @@ Acknowledgements in a transaction belong to whoever delivered: it enlists as `Pa
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -98,6 +99,7 @@ class Transaction:
     def __init__(self, journal: Journal, memory: Memory, session: str, ledger_sessions: set[str]) -> None:
         """``ledger_sessions`` are those with a commit that the ledger has to carry out."""
         self.id = uuid.uuid4().bytes
+        self.began = time.monotonic()
         self.session = session
         self.accepted = TransactionalState(self.id, ACCEPTED)
         """The state of every send in it that is held, or that the journal has."""
@@ -255,6 +257,13 @@ class Transactions:
 
     def __len__(self) -> int:
         return len(self._open)
+
+    @property
+    def oldest(self) -> float | None:
+        """When the oldest of them began, by the monotonic clock; None without any."""
+        # The one that was declared first is the first, and another thread may ask.
+        first = next(iter(self._open.copy().values()), None)
+        return None if first is None else first.began
 
     def declare(self, session: str) -> Transaction:
         """Begin one."""

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from isthmus.edges.amqp.protocol.terms import Source
 from isthmus.edges.amqp.server.contract import ERROR_PREFIX
+from isthmus.edges.amqp.server.nodes import TEMPORARY_QUEUE, TEMPORARY_TOPIC
 from isthmus.errors import Refused
 from isthmus.routing.route import TEMPORARY_PREFIX, topic_of_address
 
@@ -27,10 +28,6 @@ GROUP_MARK: Final = "/group.id/"
 NO_GROUP_ID: Final = f"{ERROR_PREFIX}no-group-id"
 COPY: Final = "copy"
 """The distribution mode of those who look at a queue, and take nothing from it."""
-
-
-TEMPORARY_TOPIC: Final = "temporary-topic"
-"""The capability of a temporary topic."""
 
 
 class Kind(Enum):
@@ -51,7 +48,7 @@ class Kind(Enum):
 _KINDS: Final = {
     "queue": Kind.QUEUE,
     "topic": Kind.TOPIC,
-    "temporary-queue": Kind.TEMPORARY,
+    TEMPORARY_QUEUE: Kind.TEMPORARY,
     TEMPORARY_TOPIC: Kind.TEMPORARY,
 }
 

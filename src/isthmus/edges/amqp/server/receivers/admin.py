@@ -5,19 +5,17 @@ Raises `HardFailure` when Kafka refuses or does not answer within a bounded time
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from isthmus.config.model import values
 from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
 from isthmus.errors import Refused
+from isthmus.events.kafka import GroupSettingRefused, QueueTooOld
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.requests import BROKER_RESOURCE, GROUP_RESOURCE
 from isthmus.kafka.share_requests import missing_for_queues
 from isthmus.kafka.share_state import PartitionState
-
-log = logging.getLogger(__name__)
 
 KEPT: Final = 10_000
 """How many queues' settings are remembered; then they are asked for anew."""
@@ -93,6 +91,22 @@ class ReceiverAdmin:
         """What a queue's share group is done with, by partition. A Kafka that does not tell has it all."""
         return await self._admin.progress(group, topic)
 
+    async def depth(self, group: str, topic: str) -> int:
+        """How many messages of a queue are still to be received."""
+        states = await self.progress(group, topic)
+        ends = await self.ends(topic, list(states))
+        return sum(state.left(ends.get(number, 0)) for number, state in states.items())
+
+    async def backlog(self, group: str) -> int:
+        """How many messages of a subscription are still to be received."""
+        committed = await self._admin.committed(group)
+        left = 0
+        for topic in {topic for topic, _ in committed}:
+            own = {number: each.offset for (name, number), each in committed.items() if name == topic}
+            ends = await self.ends(topic, list(own))
+            left += sum(max(0, ends.get(number, 0) - offset) for number, offset in own.items())
+        return left
+
     async def begin(self, topic: str, partitions: Collection[int], group: str, note: str = "") -> None:
         """Have a new group begin where the topic ends now; one that has begun goes on where it is."""
         committed = await self._admin.committed(group)
@@ -150,9 +164,9 @@ class ReceiverAdmin:
         missing = missing_for_queues(await self._admin.client.versions())
         if missing is not None and missing not in self._told:
             self._told.add(missing)
-            log.warning("Kafka is too old for all that queues promise: %s", missing)
+            QueueTooOld(missing).emit()
 
     def _tell(self, refused: dict[str, str]) -> None:
         for name in refused.keys() - self._told:
-            log.warning("Kafka does not take %s (%s): %s", name, refused[name], _LOST[name])
+            GroupSettingRefused(name, refused[name], _LOST[name]).emit()
         self._told |= refused.keys()

@@ -63,6 +63,10 @@ class BrowserSource:
     def settle(self, record: PolledRecord, acknowledgement: Acknowledgement) -> None:
         """Whatever becomes of a copy, the record stays."""
 
+    def decline(self, record: PolledRecord, *, failed: bool) -> bool:  # noqa: ARG002
+        """Each comes once in any case."""
+        return True
+
     async def close(self) -> None:
         """Let go of Kafka."""
         if self._reading is not None:

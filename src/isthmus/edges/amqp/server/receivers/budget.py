@@ -85,10 +85,17 @@ class BudgetedSource:
 
     def settle(self, record: PolledRecord, acknowledgement: Acknowledgement) -> None:
         """Free what a record took. One that is to be redelivered is counted again then."""
-        held = self._held.get(record.partition, 0)
-        self._count(record.partition, max(0, held - record.size))  # of one that was revoked nothing is left
+        self._free(record)
         self._source.settle(record, acknowledgement)
         self._resume_soon()
+
+    def decline(self, record: PolledRecord, *, failed: bool) -> bool:
+        """Free what a record took, if others can have it."""
+        declined = self._source.decline(record, failed=failed)
+        if declined:
+            self._free(record)
+            self._resume_soon()
+        return declined
 
     async def close(self) -> None:
         """See `RecordSource`."""
@@ -137,6 +144,10 @@ class BudgetedSource:
         self._resuming = False
         if self._cut:
             self.request(self._requested, drain=self._draining)
+
+    def _free(self, record: PolledRecord) -> None:
+        held = self._held.get(record.partition, 0)
+        self._count(record.partition, max(0, held - record.size))  # of one that was revoked nothing is left
 
     def _count(self, partition: int, held: int) -> None:
         change = held - self._held.get(partition, 0)

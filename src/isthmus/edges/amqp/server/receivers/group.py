@@ -8,11 +8,10 @@ commits before it hands records over. While nothing is requested it reads nothin
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiokafka.errors import KafkaError
 
@@ -23,12 +22,12 @@ from isthmus.edges.amqp.server.receivers.record_source import (
     Acknowledgement,
     RecordSink,
 )
+from isthmus.events.amqp import GroupNotCommitted
+from isthmus.journal.layout import STABLE_ID, KafkaHeaders
 from isthmus.kafka.consumer import EARLIEST, Consumer
 from isthmus.kafka.faults import Fault, kind, reason
 from isthmus.kafka.options import Kafka
 from isthmus.kafka.records import PolledRecord
-
-log = logging.getLogger(__name__)
 
 COMMIT_S: Final = 0.1
 """How long settlements are gathered before they are committed."""
@@ -43,6 +42,28 @@ IDLE_S: Final = 1.0
 BATCH: Final = 200
 """How many records are handed over in one turn of the loop."""
 _FOREVER_S: Final = 3600.0
+
+
+class SentFrom(NamedTuple):
+    """A moment, by where the journal ended then.
+
+    The router publishes what was sent a while after the journal has it: where a topic ends does not tell what
+    had been sent to it by then.
+    """
+
+    journal: str
+    """The journal's topic."""
+    positions: Mapping[int, int]
+
+    def is_after(self, headers: KafkaHeaders) -> bool:
+        """Whether a record was sent later. One that did not come by this journal counts as such."""
+        for name, value in headers:
+            if name == STABLE_ID and value is not None:
+                topic, _, place = value.decode(errors="replace").rpartition(":")
+                topic, _, partition = topic.rpartition(":")
+                if topic == self.journal and partition.isdecimal() and place.isdecimal():
+                    return int(place) >= self.positions.get(int(partition), 0)
+        return True
 
 
 class Commits(Enum):
@@ -65,6 +86,8 @@ class Reading:
     """Where to read from, see `Consumer`; none: what the group assigns."""
     note: str = ""
     """What is committed with the offsets, for whoever asks Kafka."""
+    since: SentFrom | None = None
+    """What was sent before is left out."""
 
 
 class GroupSource:
@@ -126,6 +149,10 @@ class GroupSource:
             if not self._again:
                 asyncio.get_running_loop().call_soon(self._hand_over_again)
             self._again.append(taken.again(failed=acknowledgement is Acknowledgement.FAIL))
+
+    def decline(self, record: PolledRecord, *, failed: bool) -> bool:  # noqa: ARG002
+        """A partition has one reader: no other receiver can have it before this one is gone."""
+        return False
 
     async def close(self) -> None:
         """Commit, and leave the group, within seconds."""
@@ -193,16 +220,22 @@ class GroupSource:
 
     async def _hand_over(self, records: list[Any]) -> None:
         taken = [PolledRecord(each.topic, each.partition, each) for each in records]
+        since = self._reading.since
+        wanted = []
         for each in taken:
+            is_wanted = since is None or since.is_after(each.read.headers)
             prefix = self._prefixes.setdefault(each.partition, ContiguousPrefix())
             prefix.take(each.offset)
-            if self._reading.commits is Commits.BEFORE:
+            if self._reading.commits is Commits.BEFORE or not is_wanted:
                 prefix.settle(each.offset)
+            if is_wanted:
+                wanted.append(each)
         if self._reading.commits is Commits.BEFORE and not await self._commit(COMMIT_TIMEOUT_S):
             self._go_back(taken)
             return
-        self._requested = max(0, self._requested - len(taken))
-        self._sink.on_records(taken)
+        self._requested = max(0, self._requested - len(wanted))
+        if wanted:
+            self._sink.on_records(wanted)
 
     def _go_back(self, taken: list[PolledRecord]) -> None:
         """Read records again that could not be committed, and so were not handed over."""
@@ -263,7 +296,7 @@ class GroupSource:
         is_member = self._reading.positions is None
         if kind(error) is Fault.RETRIABLE or (is_member and kind(error) is Fault.FENCED):
             return  # it is tried again, or the next owner delivers again
-        log.warning("%s: group %s: no commit: %s", self._reading.topic, self._reading.group, reason(error))
+        GroupNotCommitted(self._reading.topic, self._reading.group, reason(error)).emit()
         if not self._closed:
             self._sink.on_failed(KAFKA_COMMIT, reason(error))
 

@@ -9,7 +9,6 @@ unsent. What a client decides in a transaction holds once that commits.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, Protocol
@@ -20,10 +19,11 @@ from isthmus.codecs.amqp import AmqpMessage, MessageHeader
 from isthmus.converters import MessageConverter, ReceivedRecord, converter
 from isthmus.converters.jms_fast_path import encode_plain
 from isthmus.edges.amqp.protocol import Delivery
-from isthmus.edges.amqp.protocol.composite import interpret
+from isthmus.edges.amqp.protocol.composite import Composite, interpret
 from isthmus.edges.amqp.protocol.conditions import INTERNAL_ERROR
 from isthmus.edges.amqp.protocol.performatives import SETTLED
 from isthmus.edges.amqp.protocol.terms import (
+    RELEASED,
     Accepted,
     Error,
     Modified,
@@ -35,11 +35,10 @@ from isthmus.edges.amqp.protocol.terms import (
 from isthmus.edges.amqp.server.contract import ReceiverRequest
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSource
 from isthmus.edges.amqp.server.receivers.selected import has_expired
-from isthmus.errors import HardFailure, RefusedFailure, SoftFailure
+from isthmus.errors import HardFailure, OversizeFailure, RefusedFailure, SoftFailure
+from isthmus.events.amqp import RecordSkipped
 from isthmus.journal.layout import CLIENT, HEADER_PREFIX
 from isthmus.kafka.records import PolledRecord
-
-log = logging.getLogger(__name__)
 
 JMS: Final = converter("jms")
 SENDER_HEADERS: Final = (CLIENT, f"{HEADER_PREFIX}{CLIENT}")
@@ -79,7 +78,7 @@ def _sender(record: PolledRecord) -> bytes | None:
 
 async def skip(record: ReceivedRecord, failure: SoftFailure) -> None:
     """Leave a record out, with a line in the log."""
-    log.warning("%s[%d]@%d was skipped: %s", record.topic, record.partition, record.offset, failure)
+    RecordSkipped(record.topic, record.partition, record.offset, failure).emit()
 
 
 class KafkaOutgoingLink:
@@ -111,6 +110,11 @@ class KafkaOutgoingLink:
         self._settles = request.attach.snd_settle_mode == SETTLED
         self._ready: deque[PolledRecord] = deque()
         self._sent: dict[Delivery, PolledRecord] = {}
+        self._resumed: deque[_Resumed] = deque()
+        """What the client resumes, to be sent before all else."""
+        self._kept: list[PolledRecord] = []
+        """What was sent before the link was resumed, and the client has not yet said anything of."""
+        self._sends_new = True
         self._in_transactions: dict[bytes, _Acknowledgements] = {}
         self._wanted = 0
         self._draining: asyncio.TimerHandle | None = None
@@ -129,7 +133,7 @@ class KafkaOutgoingLink:
             self._draining = asyncio.get_running_loop().call_later(DRAIN_S, self._drain)
         if not self._link.drain:
             self._stop_draining()
-        wanted = max(0, self._link.credit - len(self._ready))
+        wanted = max(0, self._link.credit - len(self._ready)) if self._sends_new else 0
         if wanted or self._wanted:
             self._wanted = wanted
             self._records.request(wanted, drain=self._link.drain)
@@ -148,12 +152,47 @@ class KafkaOutgoingLink:
         for delivery in deliveries:
             record = self._sent.pop(delivery, None)
             if record is not None and acknowledgements is not None:
-                acknowledgements.add(record, outcome)
-            elif record is not None:
+                acknowledgements.add(delivery, record, outcome)
+                continue  # what the client has not settled is settled after the discharge (4.4.2)
+            if record is not None:
                 self.decide(record, outcome)
-            if not settled:
+            if not settled and (acknowledgements is None or not acknowledgements.has(delivery)):
                 delivery.settle(state)
         self._request.wake()
+
+    @property
+    def unsettled(self) -> list[bytes]:
+        """See `OutgoingLink`."""
+        return [record.tag for record in self._unsettled()]
+
+    def resume(self, request: ReceiverRequest, *, lost: bool) -> None:
+        """Go on over another link. With an incomplete map of the client's nothing new may be sent (2.7.3)."""
+        attach = request.attach
+        known = attach.unsettled or {}
+        unsettled = self._unsettled()
+        states = {each.tag: interpret(known[each.tag]) for each in unsettled if each.tag in known}
+        self._sends_new = not attach.incomplete_unsettled
+        self._link, self._request = request.link, request
+        self._stop_draining()
+        resumed: deque[_Resumed] = deque()
+        kept: list[PolledRecord] = []
+        for record in unsettled:
+            tag = record.tag
+            outcome = states.get(tag)
+            if isinstance(outcome, Accepted | Rejected | Released | Modified):
+                self.decide(record, outcome)
+                resumed.append(_Resumed(tag, None, outcome))
+            elif tag in states:
+                resumed.append(_Resumed(tag, record, None))
+            elif self._sends_new:
+                self._records.settle(record, Acknowledgement.FAIL if lost else Acknowledgement.RELEASE)
+            else:
+                kept.append(record)
+        self._sent, self._resumed, self._kept = {}, resumed, kept
+
+    def _unsettled(self) -> list[PolledRecord]:
+        resumed = [each.record for each in self._resumed if each.record is not None]
+        return [*self._kept, *resumed, *self._sent.values()]
 
     async def close(self, *, detached: bool, lost: bool) -> None:
         """Give back what is not decided, and make the rest hold.
@@ -165,9 +204,10 @@ class KafkaOutgoingLink:
         self._stop_draining()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        sent, self._sent = self._sent, {}
+        unsettled = self._unsettled()
+        self._sent, self._resumed, self._kept = {}, deque(), []
         ready, self._ready = self._ready, deque()
-        for record in sent.values():
+        for record in unsettled:
             self._records.settle(record, Acknowledgement.FAIL if lost else Acknowledgement.RELEASE)
         for record in ready:
             self._records.settle(record, Acknowledgement.RELEASE)
@@ -195,6 +235,10 @@ class KafkaOutgoingLink:
     def on_revoked(self, partitions: Collection[int]) -> None:
         """Forget what is not ours any more. What was sent of it is decided in vain."""
         self._ready = deque(each for each in self._ready if each.partition not in partitions)
+        self._kept = [each for each in self._kept if each.partition not in partitions]
+        self._resumed = deque(
+            each for each in self._resumed if each.record is None or each.record.partition not in partitions
+        )
         self._sent = {
             delivery: record for delivery, record in self._sent.items() if record.partition not in partitions
         }
@@ -214,8 +258,9 @@ class KafkaOutgoingLink:
             case Rejected(error):
                 self._reject(record, _said(error))
             case Modified(undeliverable_here=True):
-                self._reject(record, "the receiver cannot take it")
-            case Modified():
+                if not self._records.decline(record, failed=outcome.delivery_failed):
+                    self._reject(record, "it is undeliverable here, and no other receiver can have it")
+            case Modified(delivery_failed=True):
                 self._records.settle(record, Acknowledgement.FAIL)
             case _:
                 self._records.settle(record, Acknowledgement.RELEASE)
@@ -224,15 +269,46 @@ class KafkaOutgoingLink:
         """Whether an acceptance would hold."""
         return self._records.holds(record)
 
-    def fail(self, record: PolledRecord) -> None:
-        """Have a record delivered again, since the transaction that took it did not commit."""
-        self._records.settle(record, Acknowledgement.FAIL)
+    def fail(self, delivery: Delivery, record: PolledRecord) -> None:
+        """Give a record back, since the transaction that took it did not commit: to the client, which goes on
+        to have a delivery that it has not settled (4.4.2), or else to be delivered again."""
+        if delivery.settled or self._over or delivery.link is not self._link or not self._link.speaks:
+            self._records.settle(record, Acknowledgement.FAIL)
+        else:
+            self._sent[delivery] = record
+
+    def answer(self, delivery: Delivery, outcome: object) -> None:
+        """Settle a delivery whose outcome holds now, unless the client has, or has detached the link: then
+        it finds nothing of it should it resume."""
+        if not delivery.settled and delivery.link.speaks:
+            delivery.settle(outcome)
+            self._request.wake()
 
     # Inside
 
+    def _send_resumed(self) -> None:
+        """Send what the client resumes: what it has decided is only settled, the rest is sent again."""
+        link = self._link
+        while self._resumed and link.credit > 0 and link.attached and not self._request.congested():
+            resumed = self._resumed.popleft()
+            record = resumed.record
+            if record is None:
+                link.send(resumed.tag, b"", settled=True, state=resumed.outcome, resume=True)
+                continue
+            data = self._encode(record)  # as before: it is not sent here that has not been sent already
+            if data is None:  # it has expired since
+                self._records.settle(record, Acknowledgement.ACCEPT)
+                link.send(resumed.tag, b"", settled=True, state=RELEASED, resume=True)
+            else:
+                self._sent[link.send(resumed.tag, data, resume=True)] = record
+
     def _send(self) -> None:
         link = self._link
-        sent = 0
+        sent = size = 0
+        if self._resumed:
+            self._send_resumed()
+        if self._resumed or not self._sends_new:
+            return
         while self._ready and link.credit > 0 and link.attached and not self._request.congested():
             record = self._ready.popleft()
             try:
@@ -243,14 +319,18 @@ class KafkaOutgoingLink:
             if data is None:
                 self._records.settle(record, Acknowledgement.ACCEPT)
                 continue
+            if link.max_message_size and len(data) > link.max_message_size:
+                self._decline_oversize(record, len(data))
+                continue
             delivery = link.send(record.tag, data, settled=self._settles)
             sent += 1
+            size += len(data)
             if self._settles:
                 self._records.settle(record, Acknowledgement.ACCEPT)
             else:
                 self._sent[delivery] = record
         if sent:
-            self._request.sent(sent)
+            self._request.sent(sent, size)
 
     def _encode(self, record: PolledRecord) -> bytes | None:
         """The message of a record, or None if it is not wanted, or not any more."""
@@ -307,6 +387,12 @@ class KafkaOutgoingLink:
             self._in_transactions[transaction_id] = made
         return self._in_transactions[transaction_id]
 
+    def _decline_oversize(self, record: PolledRecord, size: int) -> None:
+        """Leave a message that the client does not take to others, or to the dead letters (2.7.3)."""
+        if self._settles or not self._records.decline(record, failed=False):
+            said = f"the message has {size} bytes; the receiver takes {self._link.max_message_size}"
+            self._spawn(self._dead_letter(record, OversizeFailure(said)))
+
     def _reject(self, record: PolledRecord, why: str) -> None:
         self._spawn(self._dead_letter(record, RefusedFailure(f"rejected by the receiver: {why}")))
 
@@ -324,33 +410,47 @@ class KafkaOutgoingLink:
         task.add_done_callback(self._tasks.discard)
 
 
+class _Resumed:
+    """A delivery that the client resumes: with its record, unless the client has decided on it."""
+
+    def __init__(self, tag: bytes, record: PolledRecord | None, outcome: Composite | None) -> None:
+        self.tag = tag
+        self.record = record
+        self.outcome = outcome
+
+
 class _Acknowledgements:
     """What a client decided in one transaction."""
 
     def __init__(self, outgoing_link: KafkaOutgoingLink, forget: Callable[[], object]) -> None:
         self._link = outgoing_link
         self._forget = forget
-        self._decided: list[tuple[PolledRecord, object]] = []
+        self._decided: dict[Delivery, tuple[PolledRecord, object]] = {}
 
-    def add(self, record: PolledRecord, outcome: object) -> None:
+    def add(self, delivery: Delivery, record: PolledRecord, outcome: object) -> None:
         """Remember an outcome."""
-        self._decided.append((record, outcome))
+        self._decided[delivery] = record, outcome
+
+    def has(self, delivery: Delivery) -> bool:
+        """Whether an outcome of it is remembered."""
+        return delivery in self._decided
 
     def can_commit(self) -> bool:
         """Whether all records that were accepted are still ours to accept."""
-        return all(self._link.holds(record) for record, _ in self._decided)
+        return all(self._link.holds(record) for record, _ in self._decided.values())
 
     def commit(self) -> None:
         """They hold."""
         self._forget()
-        for record, outcome in self._decided:
+        for delivery, (record, outcome) in self._decided.items():
             self._link.decide(record, outcome)
+            self._link.answer(delivery, outcome)
 
     def roll_back(self) -> None:
         """They are void."""
         self._forget()
-        for record, _ in self._decided:
-            self._link.fail(record)
+        for delivery, (record, _) in self._decided.items():
+            self._link.fail(delivery, record)
 
 
 def _said(error: Error | None) -> str:

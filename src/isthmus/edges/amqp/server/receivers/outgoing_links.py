@@ -12,14 +12,15 @@ from msgspec.structs import replace
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import MessageConverter, ReceivedRecord
 from isthmus.edges.amqp.protocol.performatives import SETTLED
-from isthmus.edges.amqp.protocol.terms import Source, Target
+from isthmus.edges.amqp.protocol.terms import Error, Source, Target
 from isthmus.edges.amqp.server.contract import PARTITION_NOT_EXISTS, Client, ReceiverRequest
-from isthmus.edges.amqp.server.receivers.addresses import COPY, TEMPORARY_TOPIC, Kind, Origin, origin_of
+from isthmus.edges.amqp.server.nodes import TEMPORARY_TOPIC, is_jms, lifetime_of
+from isthmus.edges.amqp.server.receivers.addresses import COPY, Kind, Origin, origin_of
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
 from isthmus.edges.amqp.server.receivers.browser import BrowserSource
 from isthmus.edges.amqp.server.receivers.budget import BudgetedSource, ByteBudget
 from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
-from isthmus.edges.amqp.server.receivers.group import Commits, GroupSource, Reading
+from isthmus.edges.amqp.server.receivers.group import Commits, GroupSource, Reading, SentFrom
 from isthmus.edges.amqp.server.receivers.outgoing_link import (
     Ended,
     KafkaOutgoingLink,
@@ -38,11 +39,15 @@ from isthmus.edges.amqp.server.receivers.subscriptions import (
     terms_of,
 )
 from isthmus.edges.amqp.server.receivers.temporary import LIMIT_BYTES, TemporaryForm, TemporaryQueues
+from isthmus.edges.amqp.server.receivers.traced import TracedSource
 from isthmus.errors import Refused, RefusedFailure, SoftFailure
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.consumer import COMMITTED
+from isthmus.kafka.name_locks import NameLocks
 from isthmus.kafka.options import Kafka
 from isthmus.kafka.records import PolledRecord
+from isthmus.telemetry.parts import QueueReport
+from isthmus.telemetry.traces import Traces
 
 T = TypeVar("T")
 
@@ -65,6 +70,7 @@ class KafkaOutgoingLinks:
         converter_of: Callable[[str], MessageConverter],
         *,
         temporary_topic: str,
+        journal_topic: str | None = None,
         queue_views: bool = False,
         bare_is_queue: bool = False,
         auto_create: bool = False,
@@ -74,19 +80,27 @@ class KafkaOutgoingLinks:
         total_bytes: int = 256 * 2**20,
         undeliverable: Undeliverable = skip,
         admin: KafkaAdmin | None = None,
+        subscription_locks: NameLocks | None = None,
+        traces: Traces | None = None,
     ) -> None:
-        """Without an ``admin`` to share, it has one of its own. For the bytes see `ByteBudget`."""
+        """Without an ``admin`` to share, it has one of its own. For the bytes see `ByteBudget`.
+
+        What lies in ``journal_topic`` when somebody subscribes is not for him, though it is published later.
+        ``subscription_locks`` has one consumer receive from an unshared subscription, in all processes.
+        """
         self._kafka = kafka
         self._admin = KafkaAdmin(kafka) if admin is None else admin
         self._owns_admin = admin is None
         self._temporary_topic = temporary_topic
+        self._journal_topic = journal_topic
         self._queue_views = queue_views
         self._bare_is_queue = bare_is_queue
         self._converter_of = converter_of
         self._groups = ReceiverAdmin(self._admin, auto_create=auto_create, partitions=partitions)
-        self._subscriptions = Subscriptions(self._groups)
+        self._subscriptions = Subscriptions(self._groups, subscription_locks or NameLocks())
         self._undeliverable = undeliverable
         self._budget = ByteBudget(link_bytes, total_bytes)
+        self._traces = traces
         self._queues = Queues(self._admin.client, undeliverable=undeliverable, max_deliveries=max_deliveries)
         self._temporary = TemporaryQueues(kafka, temporary_topic, self._temporary_ends, self._overflow)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -98,9 +112,7 @@ class KafkaOutgoingLinks:
             return await self._open_to_unsubscribe(request)
         filters = filters_of(asked.filter)
         if asked.dynamic:
-            is_topic = TEMPORARY_TOPIC in asked.capabilities
-            owner = _owner_of_node(request.client, asked.capabilities)
-            asked = replace(asked, address=await self._temporary.create(owner, topic=is_topic))
+            asked = replace(asked, address=await self.create_node(asked, request.client))
         origin = origin_of(asked, bare_is_queue=self._bare_is_queue)
         if origin.kind is Kind.TEMPORARY:
             return self._open_temporary(request, asked, filters, origin)
@@ -111,7 +123,7 @@ class KafkaOutgoingLinks:
         own = _own(origin, filters, request)
         return KafkaOutgoingLink(
             request,
-            BudgetedSource(supply, self._budget),
+            self._budgeted(supply, asked),
             self._converter_of(origin.topic),
             _granted(asked, filters),
             wants=self._wants(origin, filters),
@@ -120,20 +132,30 @@ class KafkaOutgoingLinks:
             closed=closed,
         )
 
+    def _budgeted(self, supply: RecordSource, source: Source) -> BudgetedSource:
+        if self._traces is not None:
+            supply = TracedSource(supply, source.address or "", self._traces)
+        return BudgetedSource(supply, self._budget)
+
     def _wants(self, origin: Origin, filters: Filters) -> Wants:
         """What the link itself leaves out: on a queue nothing, since that is for another receiver then."""
         if filters.selector is None or (origin.kind is Kind.QUEUE and not self._queue_views):
             return everything
         return filters.selector.wants
 
-    async def create_node(self, target: Target, client: Client) -> str:
-        """A temporary queue, or topic."""
-        is_topic = TEMPORARY_TOPIC in target.capabilities
-        return await self._temporary.create(_owner_of_node(client, target.capabilities), topic=is_topic)
+    async def create_node(self, terminus: Source | Target, client: Client) -> str:
+        """A temporary queue, or topic: of JMS the connection's, any other its user's."""
+        owner = client.connection_id if is_jms(terminus) else _user_of(client)
+        is_topic = TEMPORARY_TOPIC in terminus.capabilities
+        return await self._temporary.create(owner, topic=is_topic, lifetime=type(lifetime_of(terminus)))
 
-    async def delete_node(self, address: str) -> None:
-        """Remove a temporary queue."""
-        await self._temporary.delete(address)
+    async def leave_node(self, address: str) -> None:
+        """Remove a temporary queue, as soon as its lifetime policy says."""
+        await self._temporary.leave(address)
+
+    async def link_node(self, address: str, links: int) -> None:
+        """Count the links that lead to a temporary queue."""
+        await self._temporary.link(address, links)
 
     def _open_temporary(
         self, request: ReceiverRequest, source: Source, filters: Filters, origin: Origin
@@ -154,7 +176,7 @@ class KafkaOutgoingLinks:
         )
         return KafkaOutgoingLink(
             request,
-            BudgetedSource(supply, self._budget),
+            self._budgeted(supply, source),
             form,
             _granted(source, filters),
             unwanted_client=_own(origin, filters, request),
@@ -167,9 +189,21 @@ class KafkaOutgoingLinks:
         """How many acceptances of queues' messages Kafka did not take: those are delivered again."""
         return self._queues.not_acknowledged
 
+    async def queues(self) -> list[QueueReport]:
+        """What somebody receives from. Raises `HardFailure` when Kafka does not answer."""
+        queues = [
+            QueueReport("queue", queue.topic, queue.receivers, await self._groups.depth(group, queue.topic))
+            for group, queue in self._queues.in_use().items()
+        ]
+        return queues + [
+            QueueReport("subscription", group, receivers, await self._groups.backlog(group))
+            for group, receivers in self._subscriptions.in_use().items()
+        ]
+
     async def close(self) -> None:
         """Let go of Kafka, within a bounded time."""
         await self._queues.close()
+        await self._temporary.close()
         if self._owns_admin:
             await self._admin.close()
 
@@ -233,14 +267,29 @@ class KafkaOutgoingLinks:
         commits: Commits,
     ) -> tuple[RecordSource, Ended | None]:
         subscription = subscription_of(source, request.link.name, request.client)
+        since = await self._now()
         if subscription is None:
             ends = await self._groups.ends(topic, partitions)
-            alone = Reading(topic=topic, commits=Commits.NEVER, positions=ends)
+            alone = Reading(topic=topic, commits=Commits.NEVER, positions=ends, since=since)
             return GroupSource(self._kafka, alone), None
         group, terms = subscription.group, terms_of(source, topic, filters, request.client)
-        await self._subscriptions.open(group, terms, partitions)
-        reading = Reading(topic=topic, group=group, commits=commits, note=terms.note)
+        is_new = await self._subscriptions.open(
+            group,
+            terms,
+            partitions,
+            on_lost=lambda refused: request.detach(Error(refused.condition, refused.description)),
+        )
+        reading = Reading(
+            topic=topic, group=group, commits=commits, note=terms.note, since=since if is_new else None
+        )
         return GroupSource(self._kafka, reading), partial(self._subscriptions.close, group)
+
+    async def _now(self) -> SentFrom | None:
+        """This moment, by the journal."""
+        topic = self._journal_topic
+        if topic is None:
+            return None
+        return SentFrom(topic, await self._groups.ends(topic, await self._groups.partitions(topic)))
 
     async def _open_to_unsubscribe(self, request: ReceiverRequest) -> KafkaOutgoingLink:
         """What a client gets that asks for a subscription by its link's name alone: it ends it by a close."""
@@ -262,12 +311,6 @@ def _message(converter: MessageConverter, record: PolledRecord) -> AmqpMessage:
 
 def _user_of(client: Client) -> str:
     return f"user {client.identity.user}"
-
-
-def _owner_of_node(client: Client, capabilities: Collection[str]) -> str:
-    """Who may receive from a temporary node: of JMS' the connection, of any other dynamic node the user."""
-    is_jms = "temporary-queue" in capabilities or "temporary-topic" in capabilities
-    return client.connection_id if is_jms else _user_of(client)
 
 
 def _own(origin: Origin, filters: Filters, request: ReceiverRequest) -> str | None:

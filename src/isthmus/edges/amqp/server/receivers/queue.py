@@ -24,12 +24,17 @@ partitions from the others. To join again takes some milliseconds. What waits is
 member, for ten minutes: to leave would count as a delivery. If there are others, what nobody here wants is
 released, for them: after a second, and after twice as long each further time, until Kafka would allow only
 one more delivery.
+
+Messages of one group (``JMSXGroupID``) go to one receiver of the process, for as long as it is there.
+
+What a receiver declines (``modified`` with undeliverable-here) is for the others, those that come later
+included. It goes to the dead letters once all that want it have declined it, and no other has come for
+`DECLINED_S`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
@@ -42,14 +47,13 @@ from isthmus.edges.amqp.server.receivers.record_source import (
 )
 from isthmus.edges.amqp.server.receivers.selected import has_expired
 from isthmus.edges.amqp.server.receivers.selector import Selector
-from isthmus.edges.amqp.server.receivers.waiting import View, Waiting, by_priority
-from isthmus.errors import HardFailure, RedeliveryFailure, SoftFailure
+from isthmus.edges.amqp.server.receivers.waiting import View, Waiting, by_priority, group_of
+from isthmus.errors import HardFailure, RedeliveryFailure, RefusedFailure, SoftFailure
+from isthmus.events.amqp import DeadLetterHeldBack, QueueBlocked
 from isthmus.kafka.faults import reason
 from isthmus.kafka.records import AcquiredRecord, PolledRecord
 from isthmus.kafka.share import ShareListener
 from isthmus.kafka.share_session import AcknowledgeType
-
-log = logging.getLogger(__name__)
 
 REST_S: Final = 1.0
 """How long nothing is wanted before records that wait are released, and the group is left."""
@@ -65,6 +69,10 @@ LOOK_AHEAD: Final = 500
 """How many records more than there is credit for are read at once, if many were in vain."""
 LOOK_AHEAD_BYTES: Final = 64 * 2**20
 """How much of what nobody wants is held in memory."""
+MAX_GROUPS: Final = 16_384
+"""How many message groups have a receiver; the oldest is free for any then."""
+DECLINED_S: Final = 30.0
+"""How long a record that all receivers have declined waits for another."""
 RETRY_S: Final = 1.0
 """How long lie between two attempts to write a dead letter."""
 
@@ -128,6 +136,13 @@ class QueueSource:
             return  # it was accepted before it was handed over
         self._queue.settle(record, acknowledgement, self)
 
+    def decline(self, record: PolledRecord, *, failed: bool) -> bool:
+        """Leave a record to other receivers."""
+        assert isinstance(record, AcquiredRecord)
+        self._queue.decline(record, self)
+        self.settle(record, Acknowledgement.FAIL if failed else Acknowledgement.RELEASE)
+        return True
+
     async def close(self) -> None:
         """Leave the queue, once Kafka has what was accepted."""
         self.wanted = 0
@@ -176,13 +191,14 @@ class Queue:
         delivery_limit: int = 10,
         rest_s: float = REST_S,
         hold_s: float = HOLD_S,
+        declined_s: float = DECLINED_S,
         retry_s: float = RETRY_S,
     ) -> None:
         """``delivery_limit`` is Kafka's, ``max_deliveries`` that of applications.
 
         ``on_refused`` is told how many acceptances Kafka did not take.
         """
-        self._topic = topic
+        self.topic = topic
         self._join_group = join
         self._convert = convert
         self._on_refused = on_refused
@@ -191,6 +207,7 @@ class Queue:
         self._delivery_limit = delivery_limit
         self._rest_s = rest_s
         self._hold_s = hold_s
+        self._declined_s = declined_s
         self._abandoned_at = 0.0
         """When the last receiver left."""
         self._yields = False
@@ -206,6 +223,10 @@ class Queue:
         self._is_full = False
         self._remembered: dict[tuple[int, int], int] = {}
         """How often applications had records that were released to Kafka, in vain."""
+        self._declined: dict[tuple[int, int], set[QueueSource]] = {}
+        """Who must not have a record again, for as long as they are there."""
+        self._owners: dict[bytes, QueueSource] = {}
+        """Who has a message group."""
         self._member: Member | None = None
         self._leaving: asyncio.Task[None] | None = None
         self._resting: asyncio.TimerHandle | None = None
@@ -220,11 +241,16 @@ class Queue:
         view = self._views.get(text)
         if view is None:
             served = max((each.served for each in self._views.values()), default=0)
-            view = self._views[text] = View(source.selector, served)
+            view = self._views[text] = View(source.selector, served, self._owners)
             for waiting in sorted(self._waiting.values(), key=lambda each: each.order):
                 view.offer(waiting)
         view.receivers.append(source)
         self._receivers[source] = view
+
+    @property
+    def receivers(self) -> int:
+        """How many there are."""
+        return len(self._receivers)
 
     @property
     def in_use(self) -> bool:
@@ -237,6 +263,11 @@ class Queue:
         self._abandoned_at = self._loop.time()
         if view is not None:
             view.receivers.remove(source)
+            self._disown(source)
+            if self._declined:
+                for declined in self._declined.values():
+                    declined.discard(source)
+                self._declined = {key: declined for key, declined in self._declined.items() if declined}
             if not view.receivers:
                 text = None if view.selector is None else view.selector.text
                 self._views.pop(text, None)
@@ -273,6 +304,13 @@ class Queue:
         else:
             self._put(record, source)
             self._dispatch_soon()
+
+    def decline(self, record: AcquiredRecord, source: QueueSource) -> None:
+        """Have a record go to a receiver no more."""
+        if source in self._receivers:
+            self._declined.setdefault((record.partition, record.offset), set()).add(source)
+            if len(self._declined) > REMEMBERED:
+                del self._declined[next(iter(self._declined))]
 
     def holds(self, record: AcquiredRecord) -> bool:
         """Whether a record is still locked for this process."""
@@ -315,6 +353,8 @@ class Queue:
             fresh.append(record)
         source = self._only_receiver(len(fresh))
         if source is not None:
+            for record in fresh:
+                self._own(group_of(record.read), source)
             source.hand_over(sorted(fresh, key=by_priority))
         else:
             for record in fresh:
@@ -351,10 +391,26 @@ class Queue:
 
     def _only_receiver(self, count: int) -> QueueSource | None:
         """Who gets records without their waiting: one with credit for all, and nobody else to think of."""
-        if self._waiting or len(self._receivers) != 1:
+        if self._waiting or self._declined or len(self._receivers) != 1:
             return None
         ((source, view),) = self._receivers.items()
         return source if view.selector is None and source.wanted >= count else None
+
+    def _own(self, group: bytes | None, source: QueueSource) -> None:
+        """Have a message group go to a receiver, from now on."""
+        if group is not None and self._owners.get(group) is not source:
+            self._owners.pop(group, None)
+            self._owners[group] = source
+            if len(self._owners) > MAX_GROUPS:
+                del self._owners[next(iter(self._owners))]
+
+    def _disown(self, source: QueueSource) -> None:
+        """Have others get what was for a receiver that is gone."""
+        groups = [group for group, owner in self._owners.items() if owner is source]
+        for group in groups:
+            del self._owners[group]
+        if groups and self._waiting:
+            self._dispatch_soon()
 
     def _dispatch_soon(self) -> None:
         """Not at once: whoever asks is in the middle of it."""
@@ -364,8 +420,10 @@ class Queue:
 
     def _put(self, record: AcquiredRecord, giver: QueueSource | None = None) -> None:
         """Have a record wait, for all whose selector is true for it."""
-        waiting = Waiting(record, giver, self._loop.time())
-        self._waiting[record.partition, record.offset] = waiting
+        key = record.partition, record.offset
+        declined = self._declined.get(key) if self._declined else None
+        waiting = Waiting(record, giver, self._loop.time(), declined)
+        self._waiting[key] = waiting
         self._waiting_bytes += waiting.size
         for view in self._views.values():
             view.offer(waiting)
@@ -413,17 +471,17 @@ class Queue:
         for view in views:
             view.hungry = [each for each in view.receivers if each.wanted > 0]
         while True:
-            views = [each for each in views if each.hungry and each.first() is not None]
+            views = [each for each in views if each.hungry and each.find_next()]
             if not views:
                 break
             view = views[0] if len(views) == 1 else min(views, key=_next_up)
-            waiting = view.fitting[0]
+            waiting = view.next
             if waiting.giver is not None:  # it goes to that one first
                 other = self._receivers.get(waiting.giver)
-                if other in views and waiting.giver in other.hungry and other.fitting[0] is waiting:
+                if other in views and waiting.giver in other.hungry and other.next is waiting:
                     view = other
-            del view.fitting[0]
-            source = view.choose(waiting.giver)
+            source = view.choose()
+            self._own(waiting.group, source)
             mine = handed.setdefault(source, [])
             mine.append(self._take(waiting))
             view.served += 1
@@ -441,8 +499,7 @@ class Queue:
         wanted = sum(view.wanted for view in self._views.values())
         full = self._waiting_bytes > LOOK_AHEAD_BYTES
         if full and wanted and not self._is_full:
-            said = "queue %s: %d messages wait that no receiver's selector is true for: it reads no further"
-            log.warning(said, self._topic, len(self._waiting))
+            QueueBlocked(self.topic, len(self._waiting)).emit()
         self._is_full = full
         return 0 if full or self._yields or not wanted else wanted + min(len(self._waiting), LOOK_AHEAD)
 
@@ -486,6 +543,8 @@ class Queue:
         is_alone = await member.is_alone()
         if member is not self._member:
             return
+        if self._declined:
+            self._give_up_declined()
         is_abandoned = not self._receivers and self._loop.time() >= self._abandoned_at + self._hold_s
         is_free = member.held == len(self._waiting) and not self._dead_lettering
         if is_free and (is_abandoned or not (is_alone or self._is_wanted)):
@@ -513,7 +572,19 @@ class Queue:
         """Whether others may have it now: each time it counts as delivered, and waits longer for the next."""
         times = waiting.record.delivery_count
         patience_s = self._rest_s * 2 ** (times - 1)
+        if waiting.group is not None and waiting.group in self._owners:
+            return False  # it is for a receiver here
         return times < self._delivery_limit - 1 and self._loop.time() >= waiting.since + patience_s
+
+    def _give_up_declined(self) -> None:
+        """Dead-letter what nobody who wants it may have, and has waited for another long enough."""
+        until = self._loop.time() - self._declined_s
+        for waiting in [each for each in self._waiting.values() if each.declined and each.since <= until]:
+            others = [view for source, view in self._receivers.items() if waiting.may_go_to(source)]
+            if not any(waiting in view.fitting or waiting in view.unseen for view in others):
+                said = "undeliverable at every receiver there is"
+                self._dead_letter(self._take(waiting), RefusedFailure(said))
+        self._discard()
 
     @property
     def _is_wanted(self) -> bool:
@@ -540,6 +611,8 @@ class Queue:
         self._update_demand()
 
     def _accept(self, record: AcquiredRecord) -> None:
+        if self._declined:
+            self._declined.pop((record.partition, record.offset), None)
         if self._member is not None:
             self._member.acknowledge(record, AcknowledgeType.ACCEPT)
 
@@ -562,11 +635,11 @@ class Queue:
                 break
             except HardFailure as problem:
                 if not troubled:
-                    log.error("queue %s: a dead letter is held back: %s", self._topic, problem)
+                    DeadLetterHeldBack(self.topic, problem).emit()
                 troubled = True
                 await asyncio.sleep(self._retry_s)
         self._accept(record)
 
 
 def _next_up(view: View) -> tuple[tuple[int, int, int], int]:
-    return view.fitting[0].order, view.served
+    return view.next.order, view.served

@@ -41,7 +41,7 @@ class Queues:
         """Records for one more receiver of a queue."""
         if group not in self._queues:
             if len(self._queues) >= KEPT:
-                self._queues = {name: queue for name, queue in self._queues.items() if queue.in_use}
+                self._queues = self.in_use()
             self._queues[group] = Queue(
                 topic,
                 partial(ShareMember, self._client, group, topic),
@@ -52,6 +52,10 @@ class Queues:
                 delivery_limit=delivery_limit,
             )
         return QueueSource(self._queues[group], at_most_once=at_most_once, selector=selector)
+
+    def in_use(self) -> dict[str, Queue]:
+        """Those that somebody receives from, by their groups."""
+        return {group: queue for group, queue in self._queues.items() if queue.in_use}
 
     async def flush(self, group: str) -> None:
         """Have Kafka know what receivers of this process are done with, in a bounded time."""

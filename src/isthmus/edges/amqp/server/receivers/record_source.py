@@ -71,6 +71,14 @@ class RecordSource(Protocol):
         """A record that arrived is decided."""
         ...
 
+    def decline(self, record: PolledRecord, *, failed: bool) -> bool:
+        """Have a record delivered to other receivers, and not to this one again.
+
+        ``failed`` if it counts as delivered in vain. False if no other receiver can ever have it: then it is
+        still to be settled.
+        """
+        ...
+
     async def close(self) -> None:
         """Make what was settled hold, and let go of the rest."""
         ...
@@ -99,6 +107,10 @@ class Snapshot:
 
     def settle(self, record: PolledRecord, acknowledgement: Acknowledgement) -> None:
         """Nothing becomes of them."""
+
+    def decline(self, record: PolledRecord, *, failed: bool) -> bool:  # noqa: ARG002
+        """Each comes once in any case."""
+        return True
 
     async def close(self) -> None:
         """Hand over no more."""

@@ -17,6 +17,7 @@ from typing import Any, Final
 from lark import Lark, Token, Transformer, Tree, UnexpectedInput, v_args
 from lark.exceptions import VisitError
 
+from isthmus import grammars
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.edges.amqp.server.receivers.like import Like
 from isthmus.edges.amqp.server.receivers.selected import Value, value_of
@@ -88,7 +89,7 @@ def _depth(tree: Tree[Token]) -> int:
 @cache
 def _grammar() -> Lark:
     text = resources.files(__package__).joinpath("selector.lark").read_text()
-    return Lark(text, parser="lalr", maybe_placeholders=False)
+    return grammars.parser("selector", text, maybe_placeholders=False)
 
 
 @v_args(inline=True)

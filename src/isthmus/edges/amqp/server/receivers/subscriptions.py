@@ -12,13 +12,17 @@ behind the name.
 Topic, selector, no-local and user are committed with the group's offsets, as a note. Who asks for the name
 with another topic, selector or no-local gets a new subscription, and the backlog of the old one is gone; he
 is refused while somebody receives from it. Another user is refused in any case.
+
+An unshared subscription has one consumer in all processes of a bridge: its group is a name that one process
+holds. One that another is about to let go of, since its connection was lost, is waited for.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -33,6 +37,7 @@ from isthmus.edges.amqp.server.contract import Client
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
 from isthmus.edges.amqp.server.receivers.filters import Filters
 from isthmus.errors import Refused
+from isthmus.kafka.name_locks import NameLocks
 
 SHARED: Final = "shared"
 GLOBAL: Final = "global"
@@ -40,6 +45,8 @@ NEVER: Final = "never"
 _LINK_MARK: Final = "|"
 _PREFIX: Final = "jms"
 _VOLATILE: Final = "volatile"
+_LOCKED: Final = "somebody receives from the subscription already"
+_POLL_S: Final = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,33 +123,43 @@ def group_name(link_name: str, client_id: str) -> str:
 class Subscriptions:
     """The subscriptions that receivers of this process use."""
 
-    def __init__(self, groups: ReceiverAdmin) -> None:
+    def __init__(self, groups: ReceiverAdmin, locks: NameLocks, *, patience_s: float = 2.0) -> None:
+        """``locks`` holds unshared subscriptions, for ``patience_s`` at most it is waited for one."""
         self._groups = groups
+        self._locks = locks
+        self._patience_s = patience_s
         self._receivers: Counter[str] = Counter()
         """How many receive from a subscription, by its group."""
 
-    async def open(self, group: str, terms: Terms, partitions: Collection[int]) -> None:
-        """Receive from a subscription, which is made if need be. Raises `Refused`, or `HardFailure`."""
-        if self._receivers[group] and not terms.shared:
-            raise Refused(RESOURCE_LOCKED, "somebody receives from the subscription already")
+    def in_use(self) -> dict[str, int]:
+        """How many receive from each subscription that somebody receives from, by its group."""
+        return {group: count for group, count in self._receivers.items() if count > 0}
+
+    async def open(
+        self, group: str, terms: Terms, partitions: Collection[int], on_lost: Callable[[Refused], None]
+    ) -> bool:
+        """Receive from a subscription, which is made if need be: then it is True. Raises `Refused`, or
+        `HardFailure`.
+
+        ``on_lost`` is called should another process turn out to receive from it.
+        """
+        if not terms.shared:
+            await self._lock(group, lambda: on_lost(Refused(RESOURCE_LOCKED, _LOCKED)))
         self._receivers[group] += 1
         try:
-            await self._make(group, terms, partitions)
+            return await self._make(group, terms, partitions)
         except BaseException:
-            self.release(group)
+            await self._release(group)
             raise
-
-    def release(self, group: str) -> None:
-        """Receive no more."""
-        self._receivers[group] -= 1
-        if not self._receivers[group]:
-            del self._receivers[group]
 
     async def close(self, group: str, *, detached: bool) -> None:
         """Receive no more; unless the client may come back the subscription ends, if others are not in it."""
-        self.release(group)
-        if not detached and not self._receivers[group]:
-            await self._groups.delete(group)
+        is_last = self._receivers[group] == 1
+        try:
+            if is_last and not detached:
+                await self._groups.delete(group)
+        finally:
+            await self._release(group)
 
     async def find(self, link_name: str, client: Client, *, shares_name: bool) -> tuple[str, str]:
         """Group and topic of a durable subscription that is to be ended. Raises `Refused`."""
@@ -164,7 +181,20 @@ class Subscriptions:
         if not detached:
             await self._groups.delete(group)
 
-    async def _make(self, group: str, terms: Terms, partitions: Collection[int]) -> None:
+    async def _lock(self, group: str, on_lost: Callable[[], None]) -> None:
+        deadline = asyncio.get_running_loop().time() + self._patience_s
+        while self._receivers[group] or not await self._locks.take(group, on_lost):
+            if asyncio.get_running_loop().time() >= deadline:
+                raise Refused(RESOURCE_LOCKED, _LOCKED)
+            await asyncio.sleep(_POLL_S)
+
+    async def _release(self, group: str) -> None:
+        self._receivers[group] -= 1
+        if not self._receivers[group]:
+            del self._receivers[group]
+            await self._locks.give_up(group)
+
+    async def _make(self, group: str, terms: Terms, partitions: Collection[int]) -> bool:
         begun = await self._groups.begun(group)
         found = None if begun is None else Terms.read(*begun)
         _check_user(found, terms.user)
@@ -175,6 +205,7 @@ class Subscriptions:
                 raise Refused(RESOURCE_LOCKED, "others receive with another topic or selector")
             await self._groups.delete(group)
         await self._groups.begin(terms.topic, partitions, group, terms.note)
+        return found != terms
 
 
 def _user(client: Client) -> str:

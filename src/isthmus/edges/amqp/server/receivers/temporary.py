@@ -1,16 +1,19 @@
-"""Temporary queues and topics: addresses that live as long as a link, with all messages in one Kafka topic.
+"""Temporary queues and topics: addresses that links make, with all messages in one Kafka topic.
 
 A record's key is the address of its queue; a temporary topic is a queue for each of its subscribers. One
 consumer reads the topic's new records for all queues of this process, and hands each to its queue; those of
 other processes are passed over. So a queue costs no topic, and one that is gone costs nobody anything.
 
 What comes while nobody receives waits in memory. What is more than `LIMIT_BYTES` is undeliverable.
+
+A node is deleted with the link that made it, or as its lifetime policy says: when no link of this process
+leads to it or from it; when it has no messages, and none has come for `EMPTY_S`, in which those that were
+sent arrive; or when both hold. Without a link it lasts `ABANDONED_S` at most, whatever is in it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -20,7 +23,19 @@ from aiokafka.errors import KafkaError
 
 from isthmus.codecs.amqp import AmqpMessage
 from isthmus.converters import KafkaRecord, ReceivedRecord, converter
-from isthmus.edges.amqp.protocol.conditions import NOT_FOUND, RESOURCE_LIMIT_EXCEEDED, RESOURCE_LOCKED
+from isthmus.edges.amqp.protocol.composite import Composite
+from isthmus.edges.amqp.protocol.conditions import (
+    NOT_FOUND,
+    RESOURCE_DELETED,
+    RESOURCE_LIMIT_EXCEEDED,
+    RESOURCE_LOCKED,
+)
+from isthmus.edges.amqp.protocol.terms import (
+    DeleteOnClose,
+    DeleteOnNoLinks,
+    DeleteOnNoLinksOrMessages,
+    DeleteOnNoMessages,
+)
 from isthmus.edges.amqp.server.receivers.record_source import (
     Acknowledgement,
     RecordSink,
@@ -36,11 +51,13 @@ from isthmus.kafka.options import Kafka
 from isthmus.kafka.records import PolledRecord, held_bytes
 from isthmus.routing.route import TEMPORARY_PREFIX
 
-log = logging.getLogger(__name__)
-
 LIMIT_BYTES: Final = 64 * 2**20
 MAX_QUEUES: Final = 1000
 """How many temporary queues an owner may have."""
+EMPTY_S: Final = 10.0
+"""How long nothing is in a queue before it counts as empty: what was sent to it may be on its way."""
+ABANDONED_S: Final = 3600.0
+"""How long a queue that nobody has a link to is kept, for what is in it."""
 BATCH: Final = 500
 POLL_S: Final = 60.0
 
@@ -70,8 +87,22 @@ class TemporaryForm:
 class TemporaryQueues:
     """All temporary queues of this process. To be used on one event loop."""
 
-    def __init__(self, kafka: Kafka, topic: str, ends: Ends, overflow: Overflow) -> None:
+    def __init__(
+        self,
+        kafka: Kafka,
+        topic: str,
+        ends: Ends,
+        overflow: Overflow,
+        *,
+        empty_s: float = EMPTY_S,
+        abandoned_s: float = ABANDONED_S,
+    ) -> None:
         """``ends`` asks Kafka where the topic ends now."""
+        self._empty_s = empty_s
+        self._abandoned_s = abandoned_s
+        self._orphans: dict[str, asyncio.TimerHandle] = {}
+        """Nodes whose link is gone, and when to look at them next."""
+        self._tasks: set[asyncio.Task[None]] = set()
         self._kafka = kafka
         self._topic = topic
         self._ends = ends
@@ -80,7 +111,9 @@ class TemporaryQueues:
         self._tail: _Tail | None = None
         self._changing = asyncio.Lock()
 
-    async def create(self, owner: str, *, topic: bool = False) -> str:
+    async def create(
+        self, owner: str, *, topic: bool = False, lifetime: type[Composite] = DeleteOnClose
+    ) -> str:
         """The address of a new queue, or topic, which only its owner may receive from.
 
         Raises `Refused` to one that has too many, and `HardFailure`.
@@ -91,16 +124,34 @@ class TemporaryQueues:
             if sum(node.owner == owner for node in self._nodes.values()) >= MAX_QUEUES:
                 raise Refused(RESOURCE_LIMIT_EXCEEDED, f"{MAX_QUEUES} temporary queues are the most")
             address = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
-            self._nodes[address] = _Node(owner, is_topic=topic)
+            self._nodes[address] = _Node(owner, lifetime, is_topic=topic)
             return address
 
-    async def delete(self, address: str) -> None:
-        """Forget a queue with what is in it."""
-        async with self._changing:
-            self._nodes.pop(address, None)
-            if not self._nodes and self._tail is not None:
-                tail, self._tail = self._tail, None
-                await tail.close()
+    async def leave(self, address: str) -> None:
+        """The link that made a queue is gone: it goes with that, or as its lifetime policy says."""
+        node = self._nodes.get(address)
+        if node is None:
+            return
+        if node.lifetime is DeleteOnClose:
+            await self._delete(address)
+        else:
+            node.empty_since = node.abandoned_since = asyncio.get_running_loop().time()
+            await self._look_at(address)
+
+    async def link(self, address: str, links: int) -> None:
+        """So many more senders have a link to a queue."""
+        node = self._nodes.get(address)
+        if node is not None:
+            node.senders += links
+            if address in self._orphans:
+                await self._look_at(address)
+
+    async def close(self) -> None:
+        """Look at nothing any more."""
+        for timer in self._orphans.values():
+            timer.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     def source(
         self,
@@ -124,6 +175,45 @@ class TemporaryQueues:
             return Snapshot(each for queue in node.queues for each in queue.waiting)
         return TemporarySource(node, wants)
 
+    async def _look_at(self, address: str) -> None:
+        """Delete a queue whose link is gone, if its time has come; else look again."""
+        timer, node = self._orphans.pop(address, None), self._nodes.get(address)
+        if timer is not None:
+            timer.cancel()
+        if node is None:
+            return
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if node.links:
+            node.abandoned_since = now
+        if node.messages:
+            node.empty_since = now
+        is_empty = now >= node.empty_since + self._empty_s
+        is_over = {
+            DeleteOnNoLinks: not node.links,
+            DeleteOnNoMessages: is_empty,
+            DeleteOnNoLinksOrMessages: is_empty and not node.links,
+        }
+        if is_over[node.lifetime] or now >= node.abandoned_since + self._abandoned_s:
+            await self._delete(address)
+        else:
+            self._orphans[address] = loop.call_later(self._empty_s / 10, self._look_at_soon, address)
+
+    def _look_at_soon(self, address: str) -> None:
+        task = asyncio.create_task(self._look_at(address))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _delete(self, address: str) -> None:
+        """Forget a queue with what is in it, and tell those who receive from it."""
+        async with self._changing:
+            node = self._nodes.pop(address, None)
+            for source in [] if node is None else node.sources:
+                source.on_deleted()
+            if not self._nodes and self._tail is not None:
+                tail, self._tail = self._tail, None
+                await tail.close()
+
     def _on_records(self, records: Iterable[Any]) -> None:
         for read in records:
             node = self._nodes.get((read.key or b"").decode(errors="replace"))
@@ -136,10 +226,29 @@ class TemporaryQueues:
 class _Node:
     """A temporary queue, or a topic with a queue for each subscriber."""
 
-    def __init__(self, owner: str, *, is_topic: bool) -> None:
+    def __init__(self, owner: str, lifetime: type[Composite], *, is_topic: bool) -> None:
         self.owner = owner
+        self.lifetime = lifetime
         self.is_topic = is_topic
+        self.senders = 0
+        self.empty_since = 0.0
+        self.abandoned_since = 0.0
         self.queues: list[_Queue] = [] if is_topic else [_Queue()]
+
+    @property
+    def sources(self) -> list[TemporarySource]:
+        """Who receives."""
+        return [source for queue in self.queues for source in queue.sources]
+
+    @property
+    def links(self) -> int:
+        """How many links lead to it, or from it."""
+        return self.senders + len(self.sources)
+
+    @property
+    def messages(self) -> int:
+        """How many messages are in it, or with receivers that have not settled them."""
+        return sum(len(queue.waiting) for queue in self.queues) + sum(each.unsettled for each in self.sources)
 
     def join(self, source: TemporarySource) -> _Queue:
         """The queue of one more receiver."""
@@ -196,6 +305,7 @@ class TemporarySource:
 
     def __init__(self, node: _Node, wants: WantsRecord | None) -> None:
         self.wanted = 0
+        self.unsettled = 0
         self._wants = wants
         self._unwanted: set[tuple[int, int]] = set()
         self._node = node
@@ -214,12 +324,10 @@ class TemporarySource:
 
     def wants(self, record: PolledRecord) -> bool:
         """Whether the receiver wants a record; it is asked once."""
-        if self._wants is None:
-            return True
         place = record.partition, record.offset
         if place in self._unwanted:
             return False
-        wanted = self._wants(record)
+        wanted = self._wants is None or self._wants(record)
         if not wanted:
             self._unwanted.add(place)
         return wanted
@@ -227,6 +335,7 @@ class TemporarySource:
     def take(self, taken: PolledRecord) -> None:
         """Hand a record over."""
         self.wanted -= 1
+        self.unsettled += 1
         self._sink.on_records([taken])
 
     def holds(self, record: PolledRecord) -> bool:  # noqa: ARG002
@@ -235,13 +344,26 @@ class TemporarySource:
 
     def settle(self, taken: PolledRecord, acknowledgement: Acknowledgement) -> None:
         """Forget a record, or have it redelivered before all others."""
+        self.unsettled -= 1
         if acknowledgement in (Acknowledgement.RELEASE, Acknowledgement.FAIL):
             self._queue.put(taken.again(failed=acknowledgement is Acknowledgement.FAIL), first=True)
+
+    def decline(self, record: PolledRecord, *, failed: bool) -> bool:
+        """Leave a record to other receivers of the queue, those that come later included."""
+        if self._node.is_topic:
+            return False
+        self._unwanted.add((record.partition, record.offset))
+        self.settle(record, Acknowledgement.FAIL if failed else Acknowledgement.RELEASE)
+        return True
 
     async def close(self) -> None:
         """Take no more."""
         self.wanted = 0
         self._node.leave(self._queue, self)
+
+    def on_deleted(self) -> None:
+        """Tell the receiver that the queue is no more."""
+        self._sink.on_failed(RESOURCE_DELETED, "the temporary queue was deleted")
 
     def _look(self) -> None:
         self._queue.hand_out()
@@ -264,7 +386,7 @@ class _Tail:
         self._positions = dict(positions)
         """Where to read on."""
         self._on_records = on_records
-        self._backoff = Backoff(f"the topic {topic} of temporary queues", log=log)
+        self._backoff = Backoff(f"the topic {topic} of temporary queues")
         self._reading = asyncio.create_task(self._run())
 
     async def close(self) -> None:

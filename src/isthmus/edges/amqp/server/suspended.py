@@ -1,0 +1,67 @@
+"""Links that outlive their session or connection, for clients that resume them (2.6.13).
+
+A client that lost its connection opens another with the same container id, attaches a link of the same name,
+and says which deliveries it knows to be unsettled. Until then they are kept, with the locks that Kafka has on
+them and within the bytes that receivers may have. Who does not come in time has them redelivered; and if too
+many links are kept, the oldest goes first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from isthmus.edges.amqp.server.contract import Client
+    from isthmus.edges.amqp.server.link import ServerLink
+
+RESUMABLE_S: Final = 60
+"""How long a link is kept at most."""
+MAX_KEPT: Final = 1000
+
+
+class LinkKey(NamedTuple):
+    """What tells links apart, whatever connection they are of."""
+
+    user: str
+    container_id: str
+    name: str
+    role: bool
+
+    @classmethod
+    def of(cls, client: Client, name: str, role: bool) -> LinkKey:
+        """The key of a client's link."""
+        return cls(client.identity.user, client.container_id, name, role)
+
+
+class SuspendedLinks:
+    """The links that are kept. To be used on one event loop."""
+
+    def __init__(self, max_kept: int = MAX_KEPT) -> None:
+        self._max_kept = max_kept
+        self._links: dict[LinkKey, tuple[ServerLink, asyncio.TimerHandle]] = {}
+
+    def keep(self, key: LinkKey, link: ServerLink, seconds: float) -> None:
+        """Keep a link for so long, unless it is taken. One of the same key gives way."""
+        self._expire(key)
+        if len(self._links) >= self._max_kept:
+            self._expire(next(iter(self._links)))
+        timer = asyncio.get_running_loop().call_later(seconds, self._expire, key)
+        self._links[key] = link, timer
+
+    def take(self, key: LinkKey) -> ServerLink | None:
+        """Hand a link over to whoever resumes it."""
+        link, timer = self._links.pop(key, (None, None))
+        if timer is not None:
+            timer.cancel()
+        return link
+
+    def close(self) -> None:
+        """Keep none any longer."""
+        for key in list(self._links):
+            self._expire(key)
+
+    def _expire(self, key: LinkKey) -> None:
+        link = self.take(key)
+        if link is not None:
+            link.expire()
