@@ -11,8 +11,9 @@ What a turn measures:
   encoded form.
 - decode: ``BridgeMessage.decode(data)``. Body and header are Python objects then. The properties have all
   been checked, and each becomes a Python object when it is asked for. Go's are values then, unchecked.
-- read: decode, and then every property by the getter of its type. It is set against Go's decode, after which
-  reading costs Go next to nothing.
+- read: decode, and then every property by the getter of its type, in the order in which they stand: a getter
+  finds the one after the last at once, and goes past all between for another. It is set against Go's decode,
+  after which reading costs Go next to nothing.
 
 A ratio is Go's time by ours, from the medians of all turns. The last line is JSON.
 """

@@ -1,10 +1,10 @@
 """What a record costs as a bridge grows: in routes, in partitions, and in distinct keys.
 
-``python -m benches.growth [--records N] [--rounds N]``: journals in a Kafka of its own, routed by the plan
-that users get, each route ``msg.address==…``. What is counted is the CPU time of Spark's JVM for a record: a
-run over the journal without what the same plan takes for an empty one. ``routes_ratio`` is 1,000 routes by
-10, ``partitions_ratio`` 64 partitions of the journal by 4, and ``keys_ratio`` 1,000,000 keys by 1,000.
-Linux only. The last line is JSON.
+``python -m benches.growth [--records N] [--rounds N] [--routes N] [--partitions N] [--keys N]``: journals
+in a Kafka of its own, routed by the plan that users get, each route ``msg.address==…``. What is counted is
+the CPU time of Spark's JVM for a record: a run over the journal without what the same plan takes for an empty
+one. ``routes_ratio`` is 1,000 routes by 10, ``partitions_ratio`` 64 partitions of the journal by 4, and
+``keys_ratio`` 1,000,000 keys by 1,000. Linux only. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import argparse
 import itertools
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -53,21 +53,19 @@ class Size:
     keys: int = 1_000
 
 
-SMALL = Size()
-LARGE = {
-    "routes": replace(SMALL, routes=1_000),
-    "partitions": replace(SMALL, partitions=64),
-    "keys": replace(SMALL, keys=1_000_000),
-}
+FIRST = Size()
+LARGE = Size(routes=1_000, partitions=64, keys=1_000_000)
 
 
 class GrowthBench:
     """Journals of all sizes, and empty ones like them."""
 
-    def __init__(self, spark: SparkSession, kafka: Kafka, folder: Path, records: int) -> None:
+    def __init__(
+        self, spark: SparkSession, kafka: Kafka, folder: Path, sizes: Iterable[Size], records: int
+    ) -> None:
         self._spark, self._kafka, self._folder, self._records = spark, kafka, folder, records
         self._runs = itertools.count()
-        self._settings = {size: self._make(size, records) for size in (SMALL, *LARGE.values())}
+        self._settings = {size: self._make(size, records) for size in sizes}
         self._empty = {size: self._make(size, 0) for size in self._settings}
 
     def _make(self, size: Size, records: int) -> Settings:
@@ -132,7 +130,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--records", type=int, default=500_000, help="of each journal")
     parser.add_argument("--rounds", type=int, default=3, help="how many runs of each, after the warm-up")
-    options = options_of(parser, arguments, records=200, rounds=1)
+    for grows, by_default in asdict(LARGE).items():
+        parser.add_argument(f"--{grows}", type=int, default=by_default, help="how many it grows to")
+    options = options_of(parser, arguments, records=200, rounds=1, routes=40, partitions=8, keys=10_000)
+    larger = {grows: replace(FIRST, **{grows: getattr(options, grows)}) for grows in asdict(LARGE)}
     say(f"[bold]growth[/]: {options.records:,} records, {machine()}")
     with ending_in_good_order(), tempfile.TemporaryDirectory(prefix="isthmus-growth-") as name:
         folder = Path(name)
@@ -140,8 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             pipeline = PipelineSettings(master="local[2]")
             spark = start_session("growth", pipeline, tasks=2, log_dir=folder / "logs")
             try:
-                bench = GrowthBench(spark, kafka, folder, options.records)
-                sizes = {"small": SMALL, **LARGE}
+                sizes = {"small": FIRST, **larger}
+                bench = GrowthBench(spark, kafka, folder, sizes.values(), options.records)
                 costs = in_turn(
                     {each: lambda size=size: bench.cost_us(size) for each, size in sizes.items()},  # type: ignore[misc]
                     rounds=options.rounds,
@@ -157,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     finish(
         "growth",
         {
-            **{f"{each}_ratio": round(cost[each] / max(0.001, cost["small"]), 3) for each in LARGE},
+            **{f"{each}_ratio": round(cost[each] / max(0.001, cost["small"]), 3) for each in larger},
             **{f"{each}_us": round(value, 2) for each, value in cost.items()},
             "lost": lost,
             "records": options.records,

@@ -133,14 +133,16 @@ class LedgerBench:
         plan = LedgerPlan(
             bridge_id=journal,
             journal_topic=journal,
+            clock_topic=f"{journal}.clock",
             places=PLACES,
             timeout_ms=300_000,
             max_records_per_batch=self._options.batch,
         )
+        create_topics(self._kafka, [plan.clock_topic], 1)
         writer = ledger_writer(spark, self._kafka, plan, self._checkpoint(), time_mode="None")
         run = self._timed(spark, writer)
         self._check(journal, self.transactions[name] * MESSAGES)
-        self._delete(journal, plan.markers_topic)
+        self._delete(journal, plan.markers_topic, plan.clock_topic)
         return run
 
     def _timed(self, spark: SparkSession, writer: DataStreamWriter) -> Run:

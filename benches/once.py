@@ -63,7 +63,7 @@ routing.dead-letter.topic=once-dead
 """
 ROUTE = """
 routes.r{number}.predicate=msg.address==a{number}
-routes.r{number}.dest.topic=once-{number}
+routes.r{number}.dest.topic=once-{topic}
 routes.r{number}.conv.key=msg.header.key
 """
 
@@ -137,35 +137,68 @@ class Watch(threading.Thread):
                 if published_ms - sent_ms < REAL_TIME_MS:
                     self.last_sent_ms, self.last_published_ms = sent_ms, published_ms
 
-    def real_time_since(self, began_ms: int) -> float:
+    def real_time_since(self, began_ms: int, bridge: PipelineProcess) -> float:
         """Return when a message sent after now is published in real time; says how long it took, in s."""
         deadline, due_ms = time.monotonic() + PATIENCE_S, round(time.time() * 1000)
         while self.last_sent_ms < due_ms:
-            if time.monotonic() > deadline:
-                raise SystemExit(f"not in real time within {PATIENCE_S:g} s")
+            if not bridge.alive or not self.is_alive() or time.monotonic() > deadline:
+                raise SystemExit(
+                    f"not in real time within {PATIENCE_S:g} s: the bridge runs: {bridge.alive}, what it "
+                    f"publishes is read: {self.is_alive()}, {len(self.records)} records so far, the last "
+                    f"in real time was sent at {self.last_sent_ms}, {due_ms} is due; it says\n{bridge.said}"
+                )
             time.sleep(0.02)
         return (self.last_published_ms - began_ms) / 1000
 
 
-class Bridge:
-    """``isthmus pipeline``, and its Kafka."""
+class PipelineProcess:
+    """``isthmus pipeline`` with a configuration in a folder, where it leaves what it prints."""
 
-    def __init__(self, folder: Path, broker: EmbeddedKafka, batch_s: float) -> None:
+    def __init__(self, folder: Path, servers: str, batch_s: float) -> None:
         self._folder = folder
-        self._broker = broker
-        self._file = folder / "once.properties"
-        text = CONFIG.format(servers=broker.bootstrap_servers, folder=folder, batch=batch_s)
-        self._file.write_text(text + "".join(ROUTE.format(number=number) for number in range(ROUTES)))
+        self.file = folder / "bridge.properties"
+        self._text = CONFIG.format(servers=servers, folder=folder, batch=batch_s)
+        self.route_to(0)
         self._process: subprocess.Popen[bytes] | None = None
+
+    def route_to(self, turn: int) -> None:
+        """Give each route the topic that is so many further on."""
+        routes = (ROUTE.format(number=number, topic=(number + turn) % ROUTES) for number in range(ROUTES))
+        self.file.write_text(self._text + "".join(routes))
 
     def start(self) -> int:
         """Start it; says when that was, in ms."""
         began_ms = round(time.time() * 1000)
         with (self._folder / "bridge.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "isthmus", "pipeline", str(self._file)], stdout=log, stderr=log
+                [sys.executable, "-m", "isthmus", "pipeline", str(self.file)], stdout=log, stderr=log
             )
         return began_ms
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> None:
+        """End it in good order."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+
+    @property
+    def said(self) -> str:
+        """What it printed last, and Spark's log."""
+        logs = (self._folder / "bridge.log", self._folder / "state" / "logs" / "spark.log")
+        return "\n".join(log.read_text()[-3_000:] for log in logs if log.exists())
+
+
+class Bridge(PipelineProcess):
+    """A pipeline, and its Kafka: parts of them can be killed."""
+
+    def __init__(self, folder: Path, broker: EmbeddedKafka, batch_s: float) -> None:
+        super().__init__(folder, broker.bootstrap_servers, batch_s)
+        self._broker = broker
 
     def kill(self, kind: str) -> int:
         """Kill a part of it, and start that again; says when that was, in ms."""
@@ -182,17 +215,6 @@ class Bridge:
         while Path(f"/proc/{driver}").exists():  # until then it may publish what is sent now
             time.sleep(0.01)
         return began_ms
-
-    def stop(self) -> None:
-        """End it in good order."""
-        if self._process is not None:
-            self._process.terminate()
-            self._process.wait()
-
-    @property
-    def said(self) -> str:
-        """What it printed last."""
-        return (self._folder / "bridge.log").read_text()[-2_000:]
 
 
 def kill_kafka(broker: EmbeddedKafka) -> None:
@@ -241,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--pause", type=float, nargs=2, default=(60.0, 120.0), help="s between two kills")
     parser.add_argument("--batch", type=float, default=120.0, help="s from checkpoint to checkpoint")
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
-    options = options_of(parser, arguments, kills=2, rate=200, pause=(1.0, 2.0), batch=5.0, seed=0)
+    options = options_of(parser, arguments, kills=1, rate=200, pause=(1.0, 2.0), batch=5.0, seed=0)
     chance = random.Random(options.seed)
     kinds = [KINDS[number % len(KINDS)] for number in range(options.kills)]
     chance.shuffle(kinds)
@@ -258,13 +280,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         load, watch = Load(kafka, options.rate), Watch(kafka)
         load.start()
         watch.start()
-        watch.real_time_since(bridge.start())
+        watch.real_time_since(bridge.start(), bridge)
         bar = ends.enter_context(progress())
         task = bar.add_task("", total=len(kinds))
         for kind in kinds:
             bar.update(task, description=f"{kind} is next")
             time.sleep(chance.uniform(*options.pause))
-            recovery[kind].append(watch.real_time_since(bridge.kill(kind)))
+            recovery[kind].append(watch.real_time_since(bridge.kill(kind), bridge))
             say(f"{kind} killed: in real time again after {recovery[kind][-1]:.1f} s")
             bar.advance(task)
         load.finish()

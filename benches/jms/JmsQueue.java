@@ -3,10 +3,12 @@ import jakarta.jms.JMSException;
 import jakarta.jms.Message;
 import jakarta.jms.MessageConsumer;
 import jakarta.jms.MessageProducer;
+import jakarta.jms.QueueBrowser;
 import jakarta.jms.Session;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.util.ArrayList;
+import java.util.Enumeration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -32,6 +34,7 @@ import org.apache.qpid.jms.JmsConnectionFactory;
  * back     the receiver is about to roll back or recover all that it has seen
  * died     the receiver has failed
  * joined   a queue's first message came so many ns after the receiver was asked for
+ * browsed  a browser has shown all of a queue, so many ns after it was asked for
  * dead     a message of the dead-letter queue: its queue and number follow
  * </pre>
  *
@@ -69,6 +72,7 @@ public final class JmsQueue {
                 case "receive" -> receive(request, trace);
                 case "cycle" -> cycle(request, trace);
                 case "join" -> join(request, trace);
+                case "browse" -> browse(request, trace);
                 case "attach" -> attach(request);
                 case "dead" -> dead(request, trace);
                 default -> throw new IllegalStateException("no such request: " + request.what);
@@ -159,6 +163,31 @@ public final class JmsQueue {
                 }
                 trace.add("joined", 0, "," + (System.nanoTime() - start));
                 consumer.close();
+            }
+        }
+    }
+
+    /** One browser after another on one connection: each must show as many messages as there are, in order. */
+    private static void browse(Request request, Trace trace) throws Exception {
+        List<Integer> expected = new ArrayList<>();
+        for (int number = 0; number < request.number("count", 1); number++) {
+            expected.add(number);
+        }
+        try (Connection connection = connect(request)) {
+            Session session = connection.createSession();
+            for (int n = 0; n < request.number("browsers", 1); n++) {
+                List<Integer> seen = new ArrayList<>();
+                long start = System.nanoTime();
+                try (QueueBrowser browser = session.createBrowser(session.createQueue(request.queue))) {
+                    Enumeration<?> messages = browser.getEnumeration();
+                    while (messages.hasMoreElements()) {
+                        seen.add(number((Message) messages.nextElement()));
+                    }
+                    trace.add("browsed", 0, "," + (System.nanoTime() - start));
+                }
+                if (!seen.equals(expected)) {
+                    throw new IllegalStateException("browser " + n + " has shown " + seen);
+                }
             }
         }
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -34,10 +35,16 @@ class JmsProgram:
                 raise RuntimeError("no javac: a load with Qpid JMS needs a JDK")
             source = str(_HERE / f"{name}.java")
             subprocess.run([javac, "-cp", classpath, "-d", str(folder), source], check=True)
+        java = [
+            str(java_command()),
+            "-XX:+UseParallelGC",
+            "-Xmx2g",
+            *shlex.split(os.environ.get("JAVA_ARGS", "")),
+        ]
         self.complaints = folder / "jms.log"
         with self.complaints.open("wb") as complaints:
             self._process = subprocess.Popen(
-                [str(java_command()), "-XX:+UseParallelGC", "-Xmx2g", "-cp", classpath, name, *arguments],
+                [*java, "-cp", classpath, name, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
@@ -108,7 +115,7 @@ class Event(NamedTuple):
     what: str
     receiver: int
     number: int = -1
-    """Of the message, among those of its sender; of ``joined``, the time that it took in ns."""
+    """Of the message, among those of its sender; of ``joined`` and ``browsed``, the time taken in ns."""
     deliveries: int = 0
     redelivered: bool = False
 

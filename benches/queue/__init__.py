@@ -17,6 +17,8 @@ receivers where that makes a difference. Every queue has one sender, and in Kafk
   receivers having come and gone before.
 - *join*: from the creation of a receiver to its first message, on a queue that holds one: new queues, and the
   same queues again.
+- *browse*: from the creation of a browser to the end of its enumeration, of a queue that holds 50 messages,
+  as many having been received before: each browser must show those, in order.
 - *kill*: a program is killed while it receives; others receive the rest.
 - *speed*: the rate at which a backlog is read with AUTO_ACKNOWLEDGE; ``receive_ratio`` is ours over Artemis'.
 - *exit*: from SIGTERM to the end of the process, with receivers attached.

@@ -12,7 +12,7 @@ from pathlib import Path
 from benches import queue
 from benches.harness import ending_in_good_order, finish, machine, say
 from benches.jms import JmsQueue
-from benches.queue.cases import EXIT_S, copies, cycle, exit_, join, kill, order, rollback, speed
+from benches.queue.cases import EXIT_S, browse, copies, cycle, exit_, join, kill, order, rollback, speed
 from benches.queue.servers import ArtemisBroker, Isthmus, Server
 from benches.queue.trial import SMALL, Sizes, Trial
 
@@ -21,6 +21,7 @@ BARS = {
     "duplicates": 0,
     "inversions": 0,
     "join_p50_ms": 100,
+    "browse_p50_ms": 100,
     "memory_growth_percent": 5,
     "exit_s": EXIT_S,
 }
@@ -41,6 +42,7 @@ CASES: dict[str, Callable[[Sequence[Trial]], None]] = {
     "copies": copies,
     "cycle": one_by_one(cycle),
     "join": one_by_one(join),
+    "browse": one_by_one(browse),
     "kill": one_by_one(kill),
     "speed": speed,
     "exit": one_by_one(exit_),

@@ -175,6 +175,20 @@ def join(trial: Trial) -> None:
             trial.figures[f"{name}_p99_ms"] = round(percentile(ordered, 0.99), 1)
 
 
+def browse(trial: Trial) -> None:
+    sizes, queue = trial.sizes, trial.queue("browse", 1)
+    trial.server.fill([queue], sizes.browsed)
+    took = trial.jms.run("receive", trial.url(1), queue, count=sizes.browsed)
+    trial.server.fill([queue], sizes.browsed)
+    reply = trial.jms.run("browse", trial.url(1000), queue, count=sizes.browsed, browsers=sizes.browsers)
+    times = sorted(Event(*each).number / 1e6 for each in reply.events)
+    if problem := took.problem or reply.problem:
+        trial.complain(queue, problem)
+    if times:
+        trial.figures["browse_p50_ms"] = round(statistics.median(times), 1)
+        trial.figures["browse_p99_ms"] = round(percentile(times, 0.99), 1)
+
+
 def kill(trial: Trial) -> None:
     sizes, jms = trial.sizes, trial.jms
     for prefetch, receivers in itertools.product(sizes.killed_prefetches, sizes.receivers):

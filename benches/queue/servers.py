@@ -60,7 +60,9 @@ class Isthmus:
     def __init__(self, kafka: Kafka, url: str, pid: int) -> None:
         self.url, self.pid = url, pid
         self._kafka = kafka
-        self._producer = Producer({**kafka.python_options(), "linger.ms": 5}, logger=QUIET)
+        self._producer = Producer(
+            {**kafka.python_options(), "linger.ms": 5, "enable.idempotence": True}, logger=QUIET
+        )
 
     @classmethod
     @contextmanager

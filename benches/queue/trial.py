@@ -38,6 +38,8 @@ class Sizes:
     warm_up: int = 60
     links: int = 100
     joins: int = 30
+    browsed: int = 50
+    browsers: int = 30
     to_kill: int = 60
     killed_prefetches: tuple[int, ...] = (0, 1, 10, 1000)
     speed: int = 20_000
@@ -63,6 +65,8 @@ SMALL = Sizes(
     warm_up=4,
     links=4,
     joins=2,
+    browsed=10,
+    browsers=2,
     to_kill=30,
     killed_prefetches=(10,),
     speed=200,
