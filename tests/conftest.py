@@ -18,43 +18,53 @@ settings.register_profile(
 settings.load_profile("isthmus")
 
 # Most of them live for seconds: compiling well takes Java longer than running what was compiled quickly.
-for options in ("SPARK_SUBMIT_OPTS", "KAFKA_OPTS"):
+for options in ("SPARK_SUBMIT_OPTS", "KAFKA_OPTS", "JAVA_ARGS"):  # the last is for Artemis and JMS clients
     os.environ.setdefault(options, "-XX:TieredStopAtLevel=1")
 
 SLOWEST_FIRST = (
-    "faults",
-    "property",
-    "cli",
-    "benches",
-    "pipeline",
-    "edges",
-    "conformance",
-    "kafka",
-    "testing",
-    "docs",
-    "interop",
-    "embedded",
-    "fuzz",
-    "unit",
+    "pipeline/",
+    "property/test_routing_agrees.py",
+    "benches/",
+    "faults/",
+    "cli/",
+    "property/",
+    "edges/",
+    "conformance/",
+    "kafka/",
+    "monitor/",
+    "testing/",
+    "docs/",
+    "interop/",
+    "embedded/",
+    "fuzz/",
+    "unit/",
 )
+"""How the files begin, those first that take a worker longest."""
 
-
-SPARK = re.compile(r"tests/(pipeline/|property/test_routing_agrees)")
-"""The files whose tests use the Spark session."""
+SPARK = {
+    "Spark for the ledger": re.compile(r"tests/pipeline/test_(closed|hostile|ledger)"),
+    "Spark for the router": re.compile(r"tests/(pipeline/|property/test_routing_agrees)"),
+}
+"""The files whose tests use the Spark session: as many as one worker can do in the time of the others."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes minutes, so that no worker is left with it alone at the end."""
     here = Path(__file__).parent
-    items.sort(key=lambda item: SLOWEST_FIRST.index(item.path.relative_to(here).parts[0]))
-    items.sort(key=lambda item: SPARK.match(item.nodeid) is None)
+
+    def rank(item: pytest.Item) -> int:
+        path = item.path.relative_to(here).as_posix()
+        return next(place for place, begin in enumerate(SLOWEST_FIRST) if path.startswith(begin))
+
+    items.sort(key=rank)
 
 
 class BySharedServers(LoadFileScheduling):
     """Keeps what shares a Spark session on one worker, as it does what is in one file."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "spark" if SPARK.match(nodeid) else super()._split_scope(nodeid)
+        shared = (name for name, files in SPARK.items() if files.match(nodeid))
+        return next(shared, super()._split_scope(nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)

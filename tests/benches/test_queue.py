@@ -136,6 +136,7 @@ def test_the_small_form_runs_and_finds_nothing_wrong_with_artemis():
         "duplicates",
         "inversions",
         "join_p50_ms",
+        "browse_p50_ms",
         "threads_before",
         "threads_after",
         "memory_growth_percent",

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.benches import NONE, last_lines
 
 from isthmus.codecs import amqp
 
-ROOT = Path(__file__).parents[2]
 KINDS = ("async", "sync", "transacted", "receive")
 COMPARED = ("boundaries", "index", "full", "encode", "pyamqp")
 
@@ -27,28 +23,13 @@ FIGURES: dict[str, tuple[str, ...]] = {
     "latency": ("p50_ms", "p99_ms", "boundary_median_ms", "boundary_max_ms", "microbatch_p50_ms"),
     "commit": ("p50_ms", "p99_ms", "max_ms"),
     "once": ("recovery_p50_s", "sent", "journaled"),
+    "reload": ("gap_max_ms", "age_max_ms", "reload_max_s", "sent", "journaled"),
     "hostile": ("honest_p99_ms", "undisturbed_p99_ms", "edge_mib"),
     "request_reply": ("p50_ms", "p99_ms", "max_ms", "requests"),
     "growth": ("routes_ratio", "partitions_ratio", "keys_ratio"),
     "idle": ("idle_cpu_percent", "kafka_percent", "spark_percent", "python_percent"),
 }
 """Of those that need servers: they run in a row, with one Kafka and one JVM for Spark."""
-NONE = {"lost": 0, "duplicates": 0, "inversions": 0, "reordered": 0, "failed": 0}
-"""What there must be none of, where it is counted."""
-
-
-def last_lines(*arguments: str) -> dict[str, dict[str, Any]]:
-    """The last line of every benchmark in a row, by its name."""
-    done = subprocess.run(
-        [sys.executable, "-m", *arguments, "--small"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return {line["name"]: line for line in lines}
 
 
 @pytest.fixture(scope="module")
@@ -65,17 +46,19 @@ def test_a_benchmark_measures_what_it_says(in_a_row: dict[str, dict[str, Any]], 
     assert {fault: last[fault] for fault in NONE if fault in last}.items() <= NONE.items()
 
 
-def test_a_cluster_is_measured_beside_one_machine() -> None:
-    [last] = last_lines("benches.cluster").values()
-    assert {"ratio", "cluster_per_s", "local_per_s", "sent", "journaled"} <= last.keys()
-    assert {fault: last[fault] for fault in NONE if fault in last}.items() <= NONE.items()
-
-
 @pytest.mark.skipif(not amqp.COMPILED, reason="the codec is not compiled here")
 def test_the_codec_is_measured_in_both_its_forms() -> None:
     pytest.importorskip("proton", reason="python-qpid-proton is not installed")
     [last] = last_lines("benches.codec").values()
     assert {f"{form}{name}_ratio" for form in ("", "plain_") for name in COMPARED} <= last.keys()
+
+
+def test_the_page_is_measured_in_a_browser() -> None:
+    if shutil.which("chromium") is None:
+        pytest.skip("there is no Chromium (chromium) on this machine")
+    [last] = last_lines("benches.page").values()
+    assert {"first_paint_ms", "age_max_s", "cpu_percent"} <= last.keys()
+    assert last["published_per_s"] > 0
 
 
 def test_bridge_messages_are_measured_beside_go() -> None:

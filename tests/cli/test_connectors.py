@@ -15,6 +15,7 @@ from tests.support.polling import eventually
 
 import nats
 from isthmus import BridgeMessage
+from isthmus.embedded.nats import key_file
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "connectors.properties"
 
@@ -29,9 +30,10 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def published_and_seen(running: Running, subject: str, payload: bytes, seen_on: str, **headers: str) -> Msg:
     found = re.search(r"nats (nats://\S+)", running.printed())
     assert found
+    key = str(key_file(running.folder / ".isthmus" / "nats"))
 
     async def scenario() -> Msg:
-        client = await nats.connect(found[1])
+        client = await nats.connect(found[1], nkeys_seed=key)
         try:
             subscription = await client.subscribe(seen_on)
             await client.flush()
@@ -119,7 +121,8 @@ def test_the_doctor_says_what_is_there_and_what_was_not_tried(tmp_path: Path) ->
     done = isthmus("doctor", EXAMPLE, folder=tmp_path)
     assert done.returncode == 0, done.stdout
     lines = {line.split()[0]: line for line in done.stdout.splitlines()}
-    assert lines.keys() == {"isthmus", "pyspark", "confluent-kafka", "java", "kafka", "nats", "mq", "codecs"}
+    tried = {"state.dir", "monitor.port", "java", "kafka", "nats", "mq"}
+    assert lines.keys() == {"isthmus", "pyspark", "confluent-kafka", "nats-py", "scramp", "codecs"} | tried
     assert "mq.client=memory: in-memory queue manager MEMORY: stands in for IBM MQ" in done.stdout
     assert "no real queue manager has been tried" in done.stdout
     assert "nats-server" in lines["nats"]
@@ -148,4 +151,4 @@ def test_the_doctor_finds_that_kafka_does_not_answer(tmp_path: Path) -> None:
     (tmp_path / "b.properties").write_text("kafka.bootstrap.servers=127.0.0.1:1")
     done = isthmus("doctor", "b.properties", folder=tmp_path)
     assert done.returncode == 1
-    assert "127.0.0.1:1 does not answer" in done.stdout
+    assert "Kafka at '127.0.0.1:1' does not answer" in done.stdout

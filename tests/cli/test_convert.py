@@ -145,7 +145,7 @@ def test_the_result_goes_into_a_file_on_request(order: Path, tmp_path: Path) -> 
         (["--record"], b'{"value":{"base64":"?"}}', "not a line of `isthmus receive --json`"),
         (["--record"], b'{"value":{}}', "not a line of `isthmus receive --json`"),
         (["--record"], b'{"value":"","place":"x"}', "not a line of `isthmus receive --json`"),
-        (["--to", "jms"], AmqpMessage(body=AmqpValue(3)).encode(), "message has no jms form"),
+        (["--to", "jms"], AmqpMessage(body=AmqpValue(3)).encode(), "has no jms form"),
     ],
 )
 def test_malformed_input_is_one_clear_error(arguments: list[str], given: bytes, said: str) -> None:

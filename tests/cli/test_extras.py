@@ -17,6 +17,7 @@ from isthmus.edges.amqp.protocol.terms import Accepted
 from isthmus.embedded.nats import EmbeddedNats
 from isthmus.extras import EXTRAS
 
+AMQP = "amqp.port=0\nmessage.convert=default\n"
 SPARK = {"pyspark", "py4j", "pandas", "pyarrow", "google"}
 
 Without = Callable[[Iterable[str]], Mapping[str, str]]
@@ -60,7 +61,7 @@ def test_an_amqp_edge_needs_amqp_alone(
     without: Without, configuration: Callable[[str], Path], tmp_path: Path
 ) -> None:
     file = configuration("amqp.port=0\namqp.auto-create=true\nmessage.convert=default\n")
-    environ = without({*SPARK, "nats", "nkeys", "ibmmq"})
+    environ = without({*SPARK, "nats", "nkeys", "ibmmq", "opentelemetry"})
     with Running(tmp_path, file, command="edge", environ=environ) as edge:
         edge.wait_until_ready()
         port = int(edge.printed().partition("amqp 127.0.0.1:")[2].split(",")[0])
@@ -92,17 +93,18 @@ def test_an_mq_edge_needs_mq_alone(
 
 
 def test_the_pipeline_needs_no_client_of_another_system(without: Without) -> None:
-    environ = {**os.environ, **without({"scramp", "nats", "nkeys", "ibmmq"})}
+    environ = {**os.environ, **without({"scramp", "nats", "nkeys", "ibmmq", "opentelemetry"})}
     subprocess.run([sys.executable, "-c", "import isthmus.pipeline.run"], env=environ, check=True)
 
 
 @pytest.mark.parametrize(
     ("command", "text", "library", "extra"),
     [
-        ("edge", "amqp.port=0\nmessage.convert=default\n", "scramp", "amqp"),
+        ("edge", AMQP, "scramp", "amqp"),
         ("edge", "nats.servers=nats://127.0.0.1:1\nnats.intake.in.subject=a\n", "nats", "nats"),
         ("pipeline", "", "pyspark", "bridge"),
-        ("edge", "amqp.port=0\nmessage.convert=default\n", "aiokafka", "bridge"),
+        ("edge", f"{AMQP}otel.endpoint=http://127.0.0.1:1\n", "opentelemetry", "otel"),
+        ("edge", AMQP, "aiokafka", "bridge"),
         ("send", "", "confluent_kafka", "bridge"),
     ],
 )

@@ -59,6 +59,12 @@ def test_counts_latency_and_failures_are_there_long_before_the_batch_ends(
             what=lambda: running.printed() + running.monitor("/metrics")[1],
         )
         assert metric("isthmus_routing_lag_records") == 0
+        sampled = re.compile(
+            r'^isthmus_end_to_end_latency_seconds_count{.*route="orders"} (\S+)$', re.MULTILINE
+        )
+        counted = sampled.search(running.monitor("/metrics")[1])
+        assert counted
+        assert float(counted[1]) >= 1
         line = (
             r"skipped: the message at isthmus\.live\.journal:\d:\d+ by route orders: no header number \(key\)"
         )

@@ -123,7 +123,7 @@ def test_a_jms_application_answers_a_kafka_request(qpid: QpidJms, url: str, kafk
     ):
         publish(kafka, "work", [b"question"], headers=headers)
         assert arrived.wait(60)
-        assert answering.wait(30) == 0
+        assert answering.wait(60) == 0
         assert answering.stdout is not None
         assert answering.stdout.read().split() == ["ready", "done"]
     assert got == [(b"k-1", b"to question")]

@@ -177,7 +177,7 @@ def test_the_monitor_tells_metrics_and_health(bridge: Running) -> None:
         assert f'isthmus_routing_{name}{{bridge="quickstart"}}' in metrics
         assert f'isthmus_route_{name}{{bridge="quickstart",route="eu-orders"}}' in metrics
     assert json.loads(_get(f"{monitor}/healthz")) == {"status": "up", "problems": {}}
-    assert "eu-orders" in _get(monitor)
+    assert "eu-orders" in _get(f"{monitor}/varz")
 
 
 def test_all_that_a_bridge_writes_is_its_owners(bridge: Running) -> None:
@@ -198,7 +198,7 @@ def test_without_a_bridge_the_error_says_what_to_do(tmp_path: Path) -> None:
 def test_wrong_usage_is_exit_code_2(tmp_path: Path) -> None:
     done = isthmus("send", "-a", "orders", "-p", "n:int=many", "-b", "x", QUICKSTART, folder=tmp_path)
     assert done.returncode == 2
-    assert "'many' is not a int" in done.stderr.replace("\n", " ")
+    assert "'many' is not of the type int" in done.stderr.replace("\n", " ")
 
 
 def test_a_bridge_finds_topics_that_come_later_and_goes_on_after_a_stop(tmp_path: Path) -> None:

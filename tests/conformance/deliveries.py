@@ -202,7 +202,7 @@ async def delivery_system(name: str, folder: Path) -> AsyncIterator[DeliverySyst
             broker = Broker()
             await asyncio.to_thread(broker.start)
             given = {"url": broker.url, "reconnect.max-wait": "100ms"}
-            connecting = AmqpClient(BrokerSettings.model_validate(given), name="b", container_id="isthmus.b")
+            connecting = AmqpClient(BrokerSettings.of(given), name="b", container_id="isthmus.b")
             try:
                 async with running(connecting):
                     await eventually(lambda: connecting.connected)

@@ -211,7 +211,7 @@ class AmqpBroker(_System):
             "intake.addresses": "orders",
             "intake.credit": str(WINDOW),
         }
-        client = AmqpClient(BrokerSettings.model_validate(given), name="b", container_id="isthmus.b")
+        client = AmqpClient(BrokerSettings.of(given), name="b", container_id="isthmus.b")
         self._intake = AmqpIntake(
             client, self.journal, dead_letters=self.dead, max_message_size=100_000, finish_s=self.finish_s
         )
@@ -239,9 +239,7 @@ class AmqpServerSystem(_System):
         self._port = free_port()
         self._unsettled: dict[str, bytes] = {}
         self._client = AmqpClient(
-            BrokerSettings.model_validate(
-                {"url": f"amqp://127.0.0.1:{self._port}", "reconnect.max-wait": "100ms"}
-            ),
+            BrokerSettings.of({"url": f"amqp://127.0.0.1:{self._port}", "reconnect.max-wait": "100ms"}),
             name="application",
             container_id="application",
         )

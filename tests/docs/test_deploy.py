@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from docs.generate import exposition
 from prometheus_client.parser import text_string_to_metric_families
+from tests.support.monitor import watched
 
-from isthmus.telemetry.metrics import RouterMetrics
-from isthmus.telemetry.parts import PartMetrics, PartReport
+from isthmus import config
+from isthmus.monitor.server import Monitor
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -23,10 +28,8 @@ DEPLOY = ROOT / "deploy"
 
 def exposed() -> dict[str, set[str]]:
     """The labels of every metric that a bridge exposes."""
-    part = PartReport(name="p", kind="intake", system="mq", connected=True, request_times_s=[0.1])
-    text = RouterMetrics("b", {"r": "t"}).exposition(PartMetrics("b", lambda: [part])).decode()
     found: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(text):
+    for family in text_string_to_metric_families(exposition()):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels)
     return found
@@ -82,14 +85,69 @@ def test_the_systemd_unit_is_in_order(tmp_path: Path) -> None:
     assert complaints == [], done.stderr
 
 
-@pytest.mark.parametrize("values", [(), ("--set", "amqp.port=5672,secret=logins,state.storageClass=fast")])
-def test_the_helm_chart_is_in_order(values: tuple[str, ...]) -> None:
+def test_a_bridge_can_start_with_what_the_container_says() -> None:
+    text = (DEPLOY / "Containerfile").read_text()
+    said = dict(re.findall(r"(ISTHMUS_\w+)=(\S+)", "".join(re.findall(r"^ENV (.*\n)", text, re.MULTILINE))))
+    assert said == {"ISTHMUS_JARS_DIR": "/opt/isthmus/jars"}
+    assert config.read(ROOT / "examples" / "quickstart.properties", said).errors == ()
+
+
+def test_a_bridge_can_start_with_what_the_chart_says(tmp_path: Path) -> None:
+    for values in ((), ("--set", "amqp.port=5672,monitor.tokenSecret=page")):
+        pieces = {each["kind"]: each for each in _rendered(values)}
+        [container] = pieces["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+        environ = {each["name"]: each.get("value", "a token of some length") for each in container["env"]}
+        file = tmp_path / "bridge.properties"
+        file.write_text(pieces["ConfigMap"]["data"]["bridge.properties"])
+        reading = config.read(file, environ)
+        assert reading.errors == ()
+        assert reading.settings.monitor.port == 9464
+        for probe in ("startupProbe", "readinessProbe"):
+            [python, option, code] = container[probe]["exec"]["command"]
+            assert (python, option) == ("python", "-c")
+            _probe(code, environ)
+
+
+def _probe(code: str, environ: dict[str, str]) -> None:
+    """Have a probe ask a monitor: it goes well if, and only if, the bridge does."""
+    problems: dict[str, str] = {}
+    token = environ.get("ISTHMUS_MONITOR_TOKEN")
+    with Monitor("127.0.0.1", 0, watched(health=lambda: problems), token=token) as monitor:
+        code = code.replace("http://127.0.0.1:9464", monitor.url)
+
+        def went_well() -> bool:
+            done = subprocess.run(
+                [sys.executable, "-c", code], env={**os.environ, **environ}, capture_output=True, check=False
+            )
+            return done.returncode == 0
+
+        assert went_well()
+        problems["kafka"] = "does not answer"
+        assert not went_well()
+
+
+def _rendered(values: tuple[str, ...]) -> list[dict[str, Any]]:
+    """What the chart makes."""
+    done = subprocess.run(
+        [_helm(), "template", "orders", str(DEPLOY / "helm" / "isthmus"), *values],
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def _helm() -> str:
     helm = shutil.which("helm")
     if helm is None:
         pytest.skip("there is no helm on this machine")
+    return helm
+
+
+@pytest.mark.parametrize("values", [(), ("--set", "amqp.port=5672,secret=logins,state.storageClass=fast")])
+def test_the_helm_chart_is_in_order(values: tuple[str, ...]) -> None:
     for command in (["lint", "--strict"], ["template", "orders"]):
         done = subprocess.run(
-            [helm, *command, str(DEPLOY / "helm" / "isthmus"), *values],
+            [_helm(), *command, str(DEPLOY / "helm" / "isthmus"), *values],
             capture_output=True, text=True, check=False, timeout=120,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr

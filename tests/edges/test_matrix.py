@@ -38,6 +38,8 @@ HEADERS = {
     "single": Header.of(1.5, HeaderType.FLOAT),
     "double": Header.of(0.1, HeaderType.DOUBLE),
     "octets": Header.of(b"\0\xff", HeaderType.BINARY),
+    "traceparent": Header("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+    "tracestate": Header("congo=t61rcWkgMzE,rojo=00f067aa0ba902b7"),
 }
 
 CONNECTORS = """

@@ -81,7 +81,7 @@ class Fixture:
     def committed(self, partition: int = 0) -> int:
         consumer = Consumer({**self.kafka.python_options(), "group.id": self.topic})
         try:
-            return consumer.committed([TopicPartition(self.topic, partition)], timeout=10)[0].offset
+            return consumer.committed([TopicPartition(self.topic, partition)], timeout=60)[0].offset
         finally:
             consumer.close()
 
@@ -147,9 +147,12 @@ def test_messages_wait_while_the_system_is_unavailable(outbox: Fixture) -> None:
         reading = outbox.outbox()
         async with running(reading):
             await eventually(lambda: outbox.destination.attempts >= 3)
+            assert reading.lag == 5
             outbox.post(*numbers(5, 10))
+            await eventually(lambda: reading.lag == 10)
             outbox.destination.unavailable = False
             await eventually(lambda: len(outbox.destination.taken) >= 10)
+            await eventually(lambda: reading.lag == 0)
         assert reading.counts.retries >= 3
 
     asyncio.run(scenario())

@@ -143,7 +143,7 @@ def test_processes_that_fetch_at_the_same_time_fetch_once(fake_ivy: FakeIvy) -> 
 
 def test_without_a_terminal_every_jar_is_a_line(fake_ivy: FakeIvy) -> None:
     command = [sys.executable, "-m", "isthmus.embedded.jars", "spark"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert run.stderr.splitlines() == ["fetched name 1"]
 
 

@@ -68,7 +68,7 @@ def consume(kafka: EmbeddedKafka, topic: str) -> bytes | None:
     )
     try:
         consumer.subscribe([topic])
-        messages = consumer.consume(1, timeout=20)
+        messages = consumer.consume(1, timeout=60)
         return messages[0].value() if messages else None
     finally:
         consumer.close()
@@ -90,9 +90,9 @@ def test_a_message_of_the_maximum_size_comes_back(kafka: EmbeddedKafka) -> None:
 
 def test_asking_for_a_topic_does_not_create_it(kafka: EmbeddedKafka) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
-    asked = admin.list_topics("unheard-of", timeout=10).topics["unheard-of"]
+    asked = admin.list_topics("unheard-of", timeout=60).topics["unheard-of"]
     assert asked.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-    assert "unheard-of" not in admin.list_topics(timeout=10).topics
+    assert "unheard-of" not in admin.list_topics(timeout=60).topics
 
 
 def test_the_log_is_in_the_data_folder(kafka: EmbeddedKafka, data_dir: Path) -> None:
@@ -138,7 +138,7 @@ def test_a_further_broker_joins_the_cluster_of_another(kafka: EmbeddedKafka, tmp
         assert further.cluster_id == kafka.cluster_id
         for each in (kafka, further):
             admin = AdminClient({"bootstrap.servers": each.bootstrap_servers, "log_level": 0})
-            eventually(lambda admin=admin: set(admin.list_topics(timeout=10).brokers) == {1, 2})  # type: ignore[misc]
+            eventually(lambda admin=admin: set(admin.list_topics(timeout=60).brokers) == {1, 2})  # type: ignore[misc]
 
 
 def test_a_port_that_somebody_else_took_is_replaced(tmp_path: Path) -> None:

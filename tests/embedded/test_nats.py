@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import stat
 import sysconfig
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from tests.support.polling import eventually
 from tests.support.processes import children_of, is_running, owner
 
 import nats
-from isthmus.embedded.nats import EmbeddedNats, find_running, server_program
+from isthmus.config.model.nats import NatsSettings
+from isthmus.edges.nats.client import NatsClient
+from isthmus.embedded.nats import EmbeddedNats, find_running, key_file, server_program
 from isthmus.errors import HardFailure
 
 OWNER = """
@@ -45,6 +48,25 @@ def test_streams_and_port_survive_a_restart(tmp_path: Path) -> None:
         assert server.url == url
         assert find_running(tmp_path) == url
         assert asyncio.run(publish(url, b"two")) == 2
+
+
+def test_a_secured_server_lets_in_whoever_has_the_key_and_nobody_else(tmp_path: Path) -> None:
+    async def reach(url: str, key: str | None = None) -> str:
+        client = NatsClient(NatsSettings(servers=url, nkey=key))
+        try:
+            return await client.reach()
+        except HardFailure as failure:
+            return str(failure)
+
+    folder, other = tmp_path / "one", tmp_path / "other"
+    with EmbeddedNats(folder, secured=True) as server, EmbeddedNats(other, secured=True):
+        assert "refuses" in asyncio.run(reach(server.url))
+        assert "refuses" in asyncio.run(reach(server.url, str(key_file(other))))
+        assert "answers" in asyncio.run(reach(server.url, str(key_file(folder))))
+    for file in (key_file(folder), folder / "nats.conf"):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with EmbeddedNats(folder, secured=True) as server:  # the key stays the same
+        assert "answers" in asyncio.run(reach(server.url, str(key_file(folder))))
 
 
 def test_a_message_of_16_mib_goes_through(tmp_path: Path) -> None:

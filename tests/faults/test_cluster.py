@@ -112,7 +112,7 @@ def test_a_worker_is_killed_and_every_message_is_published_once(
         sender.join()
         wait_until(lambda: len(published(topic)) == sent + 2, running)
         assert running.stop() == 0, running.printed()
-        assert published(topic) == Counter(["first", "second", *map(str, range(sent))])
+        assert published(topic) == Counter(["first", "second", *map(str, range(sent))]), running.printed()
 
 
 def test_fewer_slots_than_partitions_are_refused_with_the_number_needed(

@@ -15,7 +15,7 @@ from confluent_kafka import Message
 from tests.support.commands import Running
 from tests.support.kafka.topics import Topic, followed
 from tests.support.pipeline.bridge import text_message
-from tests.support.polling import eventually
+from tests.support.polling import PATIENCE_S, eventually
 
 from isthmus.config.model.settings import JournalSettings
 from isthmus.journal.layout import Entry, Op
@@ -52,7 +52,7 @@ def kill_driver(running: Running) -> None:
     jvm = running.jvm()
     assert jvm is not None
     os.kill(jvm, signal.SIGKILL)
-    assert running.process.wait(30) == 3
+    assert running.process.wait(PATIENCE_S) == 3
     assert "Spark's driver is gone" in running.printed()
 
 

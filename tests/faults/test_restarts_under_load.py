@@ -17,6 +17,7 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext
 from tests.support.asynchronous import eventually
 from tests.support.commands import Running
+from tests.support.polling import PATIENCE_S
 
 import nats
 from isthmus.embedded.kafka import EmbeddedKafka
@@ -154,7 +155,7 @@ async def load(url: str, name: str) -> AsyncIterator[Load]:
     try:
         yield flow
         flow.over = True
-        await asyncio.wait_for(asyncio.gather(sending, collecting), 60)
+        await asyncio.wait_for(asyncio.gather(sending, collecting), PATIENCE_S)
     finally:
         for task in (sending, collecting):
             task.cancel()

@@ -21,7 +21,7 @@ from threading import Thread
 from tests.support.commands import Running
 from tests.support.jms.qpid import QpidJms
 from tests.support.kafka.topics import Topic, followed
-from tests.support.polling import eventually
+from tests.support.polling import PATIENCE_S, eventually
 
 from isthmus.embedded.ports import free_port
 from isthmus.kafka.blocking import create_topics
@@ -96,7 +96,7 @@ def edge(config: Path) -> Iterator[Running]:
 def _kill(running: Running) -> None:
     """The driver's JVM if it is there yet, or else the process that is about to start it."""
     os.kill(running.jvm() or running.process.pid, signal.SIGKILL)
-    running.process.wait(60)
+    running.process.wait(PATIENCE_S)
 
 
 def _arrived(published: Topic) -> dict[int, dict[int, set[bytes]]]:

@@ -78,6 +78,12 @@ class _Nothing:
     def __init__(self, source: Source) -> None:
         self.source = source
 
+    @property
+    def unsettled(self) -> list[bytes]:
+        return []
+
+    def resume(self, request: ReceiverRequest, *, lost: bool) -> None: ...
+
     def on_flow(self) -> None: ...
 
     def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None: ...
@@ -97,7 +103,9 @@ class _NoMessages:
     async def create_node(self, link: Link, client: Client) -> str:
         return "isthmus.temporary.x"
 
-    async def delete_node(self, address: str) -> None: ...
+    async def leave_node(self, address: str) -> None: ...
+
+    async def link_node(self, address: str, links: int) -> None: ...
 
 
 def connection_doors(folder: Path) -> dict[str, Opening]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import struct
 from collections.abc import AsyncIterator, Callable
@@ -13,6 +12,8 @@ from random import Random
 
 from tests.fuzz import amqp, bridge_message
 from tests.fuzz.door import Door, Opening, damaged_text
+from tests.support.monitor import watched
+from uvicorn.server import ServerState
 
 from isthmus import config
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue, MessageProperties
@@ -22,8 +23,10 @@ from isthmus.edges.addresses import _possible
 from isthmus.edges.amqp.server.receivers.selector import Selector
 from isthmus.errors import DecodeError, PredicateError, SelectorError, SoftFailure
 from isthmus.message import Body, BodyKind, Header, Message
+from isthmus.monitor.app import MonitorApp
+from isthmus.monitor.guard import Access
+from isthmus.monitor.server import http_config
 from isthmus.routing.predicate import matches, parse
-from isthmus.telemetry.http import Monitor
 from isthmus.telemetry.metrics import RouterMetrics
 
 TRIED_WHOLE = 100
@@ -294,38 +297,53 @@ def _configure(folder: Path) -> Callable[[str], bool]:
     return configure
 
 
-class _Socket:
-    """A client of the monitor that has sent all that it sends."""
+class _Client(asyncio.Transport):
+    """A client of the monitor, which gets an answer."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
+    def __init__(self) -> None:
+        super().__init__()
         self.answer = bytearray()
+        self._closed = False
 
-    def makefile(self, *_: object) -> io.BytesIO:
-        return io.BytesIO(self._data)
-
-    def sendall(self, data: bytes) -> None:
+    def write(self, data: bytes | bytearray | memoryview) -> None:
         self.answer += data
 
-    def settimeout(self, _: float | None) -> None:
+    def is_closing(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        self._closed = True
+
+    abort = close
+
+    def pause_reading(self) -> None:
         pass
+
+    resume_reading = pause_reading
 
 
 @asynccontextmanager
 async def _http() -> AsyncIterator[Door]:
-    metrics = RouterMetrics("b", {"r": "t"})
-    with (
-        Monitor("127.0.0.1", 0, metrics, dict) as open_one,
-        Monitor("127.0.0.1", 0, metrics, dict, token="abcdefghijklmnop") as guarded,
-    ):
+    bridge = watched(RouterMetrics("b", {"r": "t"}))
+    tokens = (None, "abcdefghijklmnop")
+    configs = [http_config(MonitorApp(bridge, Access("127.0.0.1", token))) for token in tokens]
+    for each in configs:
+        each.load()
 
-        async def take(data: bytes) -> bool:
-            taken = True
-            for monitor in (open_one, guarded):
-                client = _Socket(data)
-                monitor._server.RequestHandlerClass(client, ("127.0.0.1", 1), monitor._server)  # type: ignore[arg-type]
-                taken = taken and client.answer.startswith(b"HTTP/1.0 200 ")
-            return taken
+    async def take(data: bytes) -> bool:
+        taken = True
+        for served in configs:
+            client, state = _Client(), ServerState()
+            connection = served.http_protocol_class(config=served, server_state=state, app_state={})
+            connection.connection_made(client)
+            if data:  # asyncio hands over nothing else
+                connection.data_received(data)
+            while state.tasks:
+                await asyncio.wait(state.tasks)
+            connection.connection_lost(None)
+            assert not client.answer.startswith(b"HTTP/1.1 5")
+            taken = taken and client.answer.startswith(b"HTTP/1.1 200 ")
+        return taken
 
-        make = _text(REQUESTS, REQUEST_PARTS)
-        yield Door("http", lambda random: make(random).encode("latin-1", "replace"), take)
+    make = _text(REQUESTS, REQUEST_PARTS)
+    yield Door("http", lambda random: make(random).encode("latin-1", "replace"), take)

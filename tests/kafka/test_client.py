@@ -81,6 +81,21 @@ def test_nobody_who_waits_for_kafka_waits_for_ever() -> None:
     asking(f"127.0.0.1:{free_port()}", scenario)
 
 
+def test_who_waits_in_vain_hears_what_failed_before_the_time_was_over() -> None:
+    failures = iter([ConnectionRefusedError("nobody is there")])
+
+    async def attempt() -> None:
+        for failure in failures:
+            raise failure
+        await asyncio.Event().wait()
+
+    async def scenario(client: ResilientClient) -> None:
+        with pytest.raises(ConnectionRefusedError, match="nobody is there"):
+            await client.patiently(attempt, timeout_s=0.5)
+
+    asking(f"127.0.0.1:{free_port()}", scenario)
+
+
 def test_a_kafka_that_was_moved_is_found_where_the_configuration_says(tmp_path: Path) -> None:
     first, second, controller = free_port(), free_port(), free_port()
 

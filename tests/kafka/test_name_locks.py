@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from tests.support.asynchronous import eventually
 from tests.support.names import unique
@@ -48,6 +49,54 @@ def test_whoever_loses_a_name_is_told(kafka_servers: str) -> None:
             await one._send(member, -1)  # as if Kafka had forgotten it
             assert await other.take("shop", ignore)
             await eventually(lambda: lost == ["shop"])
+        finally:
+            await one.close()
+            await other.close()
+            await client.close()
+
+    asyncio.run(scenario())
+
+
+class LosesAnAnswer(NameLocks):
+    """Does not hear what Kafka says first."""
+
+    has_lost = False
+
+    async def _send(self, held: Any, epoch: int) -> Any:
+        answer = await super()._send(held, epoch)
+        if not self.has_lost:
+            self.has_lost = True
+            raise TimeoutError
+        return answer
+
+
+def test_a_name_is_not_lost_to_oneself_when_kafka_s_answer_is(kafka_servers: str) -> None:
+    async def scenario() -> None:
+        client, group = ResilientClient(Kafka(kafka_servers)), unique("names")
+        one, other = LosesAnAnswer(client, group, interval_s=0.05), NameLocks(client, group)
+        lost: list[str] = []
+        try:
+            assert await one.take("shop", lambda: lost.append("shop"))
+            member = one._held["shop"]
+            await eventually(lambda: member.epoch > 0 or lost)
+            assert not lost
+            assert not await other.take("shop", ignore)
+        finally:
+            await one.close()
+            await other.close()
+            await client.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_name_whose_answer_was_lost_is_free_when_it_is_given_up(kafka_servers: str) -> None:
+    async def scenario() -> None:
+        client, group = ResilientClient(Kafka(kafka_servers)), unique("names")
+        one, other = LosesAnAnswer(client, group), NameLocks(client, group)
+        try:
+            assert await one.take("shop", ignore)
+            await one.give_up("shop")
+            assert await other.take("shop", ignore)
         finally:
             await one.close()
             await other.close()

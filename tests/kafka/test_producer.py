@@ -172,6 +172,23 @@ def test_too_few_replicas_are_waited_for_and_complained_of(caplog: pytest.LogCap
     assert complaints(caplog) == COMPLAINED
 
 
+def test_a_writer_tells_why_kafka_takes_nothing_while_it_does_not() -> None:
+    async def scenario(kafka: ScriptedKafka) -> None:
+        async with writing(kafka) as writer:
+            await take(writer)
+            assert writer.problem is None
+            kafka.produce_error = NOT_ENOUGH_REPLICAS
+            told = add(writer)
+            await eventually(lambda: writer.problem is not None)
+            why = "Kafka does not take what is written to journal: "
+            assert (writer.problem or "").startswith(why)
+            kafka.produce_error = 0
+            await eventually(lambda: told == [None])
+            assert writer.problem is None
+
+    run(scenario)
+
+
 def test_a_forgotten_producer_is_replaced_and_its_batch_written() -> None:
     async def scenario(kafka: ScriptedKafka) -> None:
         async with writing(kafka) as writer:

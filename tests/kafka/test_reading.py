@@ -10,7 +10,7 @@ from tests.support.kafka.topics import new_topic, publish
 
 from isthmus.embedded.ports import free_port
 from isthmus.errors import Outage
-from isthmus.kafka.blocking import QUIET, end_offsets, read_since
+from isthmus.kafka.blocking import QUIET, end_offsets, offsets_at, read_between
 from isthmus.kafka.options import Kafka
 
 
@@ -23,7 +23,9 @@ def at(servers: str, topic: str, time_ms: int, *values: str) -> None:
 
 
 def values(kafka: Kafka, topics: list[str], time_ms: int) -> list[bytes]:
-    return sorted(bytes(record.value() or b"") for record in read_since(kafka, topics, time_ms))
+    ends = end_offsets(kafka, topics)
+    found = read_between(kafka, offsets_at(kafka, ends, time_ms), ends)
+    return sorted(bytes(record.value() or b"") for record in found)
 
 
 def test_records_are_read_from_a_time_on_in_all_partitions(kafka_servers: str) -> None:

@@ -36,8 +36,18 @@ def test_kafka_tells_what_a_share_group_is_done_with(kafka_servers: str) -> None
         for number in (0, 1, 3, 7, 8):
             member.acknowledge(got.acquired[number], ACCEPT)
         await member.flush()
-        start, done = await state_of(group.client, group.name, topic, 0)
+        state = await state_of(group.client, group.name, topic, 0)
+        assert state.left(10) == 5
+        start, done = state
         offsets = {offset for first, last in done for offset in range(first, last + 1)}
         assert set(range(start)) | offsets == {0, 1, 3, 7, 8}
 
     with_group(kafka_servers, scenario)
+
+
+def test_what_is_left_of_a_partition_leaves_out_what_is_done() -> None:
+    assert PartitionState().left(0) == 0
+    assert PartitionState().left(7) == 7
+    assert PartitionState(3, ((5, 6), (8, 8))).left(10) == 4
+    assert PartitionState(6, ((5, 6),)).left(10) == 3
+    assert PartitionState(9).left(7) == 0

@@ -71,7 +71,7 @@ def converted(spark: SparkSession, kafka_servers: str, tmp_path_factory: pytest.
     ]
     settings = bridge.settings(
         *routes, on_error=OnError.DEAD_LETTER, dead_letter_topic=bridge.name("dead")
-    ).model_copy(update={"message_convert": "default"})
+    ).replace(message_convert="default")
     slashed = bridge.name("direct.topic").replace(".topic", "/topic")
     sent = [
         entry("default", ORDER),

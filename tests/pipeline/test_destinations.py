@@ -30,7 +30,7 @@ LIMIT = 1_048_588
 def jms_bridge(bridge: TestBridge, *routes: Route, **routing: object) -> Settings:
     """A bridge that AMQP clients can connect to."""
     amqp = AmqpSettings(port=0)
-    return bridge.settings(*routes, **routing).model_copy(update={"amqp": amqp})
+    return bridge.settings(*routes, **routing).replace(amqp=amqp)
 
 
 def sent(bridge: TestBridge, address: str, body: str, **options: object) -> Entry:
@@ -84,7 +84,7 @@ def test_what_is_sent_to_a_destination_is_kept_there_and_routed(
     assert bridge.bodies("out") == ["1", "3"]
     assert bridge.bodies("bar") == ["2"]
     assert [route.success for route in counts.routes] == [2, 1, 0, 1]
-    routed = settings.model_copy(update={"amqp": AmqpSettings(port=0, destinations="routed")})
+    routed = settings.replace(amqp=AmqpSettings(port=0, destinations="routed"))
     bridge.write([sent(bridge, "foo", "4")], routed)
     bridge.run(spark, routed)
     assert bridge.bodies("foo") == ["1"]
@@ -116,9 +116,9 @@ def test_a_topic_that_is_made_while_the_router_runs_gets_its_messages_without_a_
 
 def test_a_topic_that_nobody_has_found_is_a_soft_failure(spark: SparkSession, bridge: TestBridge) -> None:
     bridge.make_topics("known", "dead")
-    settings = bridge.settings(
-        dead_letter_topic=bridge.name("dead"), on_error=OnError.DEAD_LETTER
-    ).model_copy(update={"message_convert": "default"})
+    settings = bridge.settings(dead_letter_topic=bridge.name("dead"), on_error=OnError.DEAD_LETTER).replace(
+        message_convert="default"
+    )
     others = [text_message(bridge.name("known"), "1"), text_message(bridge.name("unknown"), "2")]
     bridge.write(others, settings)
     counts = bridge.run(spark, settings)

@@ -8,12 +8,14 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import IsolationLevel, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 from tests.support.names import unique
+from tests.support.polling import eventually
 
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import Record
-from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.blocking import admin_client, create_topics, read_topic
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline import exactly_once
 from isthmus.pipeline.exactly_once import Placed, Task, prepare_markers, write_once, write_repeatable
@@ -24,6 +26,7 @@ class Once:
 
     def __init__(self, servers: str) -> None:
         self.kafka = Kafka(servers)
+        self._admin = admin_client(self.kafka)
         self.name = unique("once")
         self.topic, self.markers = f"{self.name}-out", f"{self.name}-markers"
         create_topics(self.kafka, [self.topic], 2)
@@ -36,8 +39,20 @@ class Once:
     def write(self, batch: int, *bodies: str) -> bool:
         return write_once(self.kafka, self.task, batch, self.placed(*bodies))
 
+    def records(self) -> list[Message]:
+        """What is committed, once no transaction is open: Kafka answers a commit before readers see it."""
+        eventually(
+            lambda: self._end(IsolationLevel.READ_COMMITTED) == self._end(IsolationLevel.READ_UNCOMMITTED)
+        )
+        return list(read_topic(self.kafka, self.topic))
+
     def bodies(self) -> list[str]:
-        return [(record.value() or b"").decode() for record in read_topic(self.kafka, self.topic)]
+        return [(record.value() or b"").decode() for record in self.records()]
+
+    def _end(self, isolation: IsolationLevel) -> list[int]:
+        partitions = {TopicPartition(self.topic, each): OffsetSpec.latest() for each in range(2)}
+        ends = self._admin.list_offsets(partitions, isolation_level=isolation)
+        return [future.result().offset for future in ends.values()]
 
 
 @pytest.fixture
@@ -53,7 +68,7 @@ def forget() -> None:
 
 def test_a_batch_is_written_with_keys_headers_and_partitions(once: Once) -> None:
     assert once.write(0, "a", "b")
-    records = list(read_topic(once.kafka, once.topic))
+    records = once.records()
     assert [(record.key(), record.value(), record.headers(), record.partition()) for record in records] == [
         (b"k", b"a", [("h", b"v")], 1),
         (b"k", b"b", [("h", b"v")], 1),

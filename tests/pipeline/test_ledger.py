@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from isthmus.cli.show import record_of
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
+from isthmus.journal.wake_ledger import LOOK_RECORDS, LedgerWaker
+from isthmus.kafka.producer import ResilientProducer
 from isthmus.message import Header, HeaderType
 
 
@@ -107,7 +110,7 @@ def test_time_alone_deletes_what_expires_and_rolls_back_what_has_no_outcome(ledg
     open_since, expires_at = transaction("open", ["a"], None, session="open"), 1_000
     with ledger.running(timeout_ms=2_000):
         ledger.write(*open_since)
-        eventually(lambda: len(ledger.tombstones()) == 2, timeout_s=120)
+        eventually(lambda: len(ledger.tombstones()) == 2, timeout_s=400)
         ledger.write(
             Entry(Op.COMMIT, text_message("", "", "open"), "open", 1),  # too late
             Entry(Op.ADD, text_message("q", "old", Expiration=expires_at)),
@@ -115,7 +118,7 @@ def test_time_alone_deletes_what_expires_and_rolls_back_what_has_no_outcome(ledg
             Entry(Op.ADD, text_message("q", "eternal", Expiration=0)),
             *transaction("t", ["held"], Expiration=expires_at),
         )
-        eventually(lambda: sorted(bodies(ledger.live())) == ["eternal", "young"], timeout_s=120)
+        eventually(lambda: sorted(bodies(ledger.live())) == ["eternal", "young"], timeout_s=400)
 
 
 def test_a_transaction_of_100_000_messages_commits_in_bounded_memory(ledger: LedgerBridge) -> None:
@@ -172,3 +175,48 @@ def test_a_delayed_message_is_written_when_it_is_due(ledger: LedgerBridge) -> No
     (added,) = ledger.added()
     assert record_of(added) == layout.encode(Entry(Op.ADD, delayed))
     assert added.timestamp()[1] >= due_ms
+
+
+def test_plain_messages_gather_until_the_ledger_is_woken(ledger: LedgerBridge) -> None:
+    ledger.plan = replace(ledger.plan, look_records=LOOK_RECORDS, look_s=3_600.0)
+
+    async def wake() -> None:
+        producer = ResilientProducer(ledger.kafka)
+        await producer.open()
+        waker = LedgerWaker(producer, ledger.plan.clock_topic)
+        waker.wake()
+        await asyncio.to_thread(eventually, lambda: bodies(ledger.added()) == ["a", "b"])
+        waker.close()
+        await producer.close()
+
+    ledger.write(*transaction("t", ["a"]))
+    with ledger.running(timeout_ms=3_600_000):
+        eventually(lambda: bodies(ledger.added()) == ["a"])  # the clock's first tick
+        before = ledger.batches
+        ledger.write(*(Entry(Op.ADD, text_message("q", str(number))) for number in range(5)))
+        ledger.write(*transaction("u", ["b"]))
+        asyncio.run(wake())
+    assert before < ledger.batches <= before + 2  # what was committed is looked at once more
+
+
+def test_a_ledger_that_starts_anew_tells_of_transactions_without_outcome(
+    ledger: LedgerBridge,
+) -> None:
+    *prepared, end = transaction("two", ["f"], session="two")
+    ledger.write(*prepared, end._replace(op=Op.PREPARE), *transaction("left", ["y"], None, session="left"))
+
+    def told(transactions: int, prepared: int) -> None:
+        def is_told() -> bool:
+            holding = ledger.told.holding
+            return (holding.transactions, holding.prepared) == (transactions, prepared)
+
+        eventually(is_told, what=lambda: str(ledger.told.holding))
+
+    with ledger.running(timeout_ms=600_000):
+        told(2, 1)
+    with ledger.running(timeout_ms=600_000):
+        told(2, 1)
+        since = [each.timestamp()[1] for each in ledger.records() if each.value() is not None]
+        assert ledger.told.holding.since_ms == min(since)
+        ledger.write(end)
+        told(1, 0)

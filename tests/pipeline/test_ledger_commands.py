@@ -60,6 +60,15 @@ def test_a_message_is_annotated_and_deleted_with_its_annotations(commands: Comma
     assert (note.headers["seen"].text, note.headers["n"].value) == ("yes", 3)
 
 
+def test_what_the_ledger_has_deleted_is_shown_as_a_tombstone(commands: Commands) -> None:
+    commands.ledger.write(Entry(Op.ADD, gone := text_message("q", "gone")))
+    commands.done("delete", "--id", gone.id)
+    commands.ledger.run()
+    shown = commands.run().output
+    assert f"tombstone  key {gone.id}" in shown
+    assert "not a journal record" not in shown
+
+
 def test_an_operator_prepares_and_ends_transactions(commands: Commands) -> None:
     ledger = commands.ledger
     ledger.write(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from confluent_kafka import Message
+from pyspark.sql import DataFrame, SparkSession
 from tests.support.kafka.topics import produce
 from tests.support.pipeline.bridge import TestBridge, text_message
 from tests.support.polling import eventually
@@ -20,14 +24,21 @@ from isthmus.errors import HardFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
 from isthmus.journal.writer import JournalWriter
+from isthmus.kafka import blocking
 from isthmus.kafka.blocking import read_topic
 from isthmus.kafka.options import Kafka
-from isthmus.pipeline.checkpoint import parse_offsets, read_checkpoint
-from isthmus.pipeline.once import Published, find_published, hold, leave_out
+from isthmus.pipeline import once
+from isthmus.pipeline.checkpoint import parse_offsets, read_checkpoint, read_local_checkpoint
+from isthmus.pipeline.once import Search, hold
 from isthmus.pipeline.prepare import prepare
 from isthmus.pipeline.publish import RouterStarts
+from isthmus.pipeline.published import Found, Published
+from isthmus.pipeline.router import route
+from isthmus.pipeline.run import Pipeline
 from isthmus.pipeline.supervised import Supervised
 from isthmus.routing.plan import RoutingPlan
+from isthmus.routing.predicate import parse
+from isthmus.routing.route import Route, destinations_route
 
 OFFSETS = """v1
 {"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{}}
@@ -59,8 +70,11 @@ def _checkpoint(folder: Path, *, offsets: int, commits: int) -> Path:
 
 def test_a_checkpoint_tells_the_last_batch_that_was_committed(spark: SparkSession, tmp_path: Path) -> None:
     folder = _checkpoint(tmp_path / "with a space", offsets=12, commits=11)
-    for address in (str(folder), f"file:{folder}"):
-        found = read_checkpoint(spark, address)
+    for found in (
+        read_checkpoint(spark, str(folder)),
+        read_checkpoint(spark, f"file:{folder}"),
+        read_local_checkpoint(folder),
+    ):
         assert found is not None
         assert found.offsets == {("t", 0): 100}
         assert found.time_ms == int((folder / "offsets" / "10").stat().st_mtime * 1000)
@@ -76,8 +90,21 @@ def test_a_checkpoint_without_a_commit_tells_when_the_query_began(
     assert found.time_ms == int((folder / "metadata").stat().st_mtime * 1000)
 
 
+def test_a_start_does_without_a_checkpoint_that_changes_as_it_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "checkpoints" / "router"
+    folder.mkdir(parents=True)
+    for name in ("metadata", "offsets", "commits"):  # the last two are folders, while they are there
+        (folder / name).touch()
+    with pytest.raises(OSError, match="offsets"):
+        read_local_checkpoint(folder)
+    pipeline = Pipeline(Settings(state_dir=str(tmp_path)), Kafka("127.0.0.1:1"))
+    pipeline._search_ahead(PLAN)
+    assert pipeline._searching is None
+
+
 def test_where_no_query_ever_ran_there_is_no_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     assert read_checkpoint(spark, str(tmp_path / "nothing")) is None
+    assert read_local_checkpoint(tmp_path / "nothing") is None
 
 
 def _raised(error: str) -> HardFailure:
@@ -117,7 +144,7 @@ class Router:
         self.starts = RouterStarts(spark, kafka, pipeline, self.checkpoint)
 
     def find(self) -> Published | None:
-        return find_published(self.spark, self.bridge.kafka, self.plan, self.checkpoint)
+        return Search(self.bridge.kafka).find(self.plan, read_checkpoint(self.spark, self.checkpoint))
 
     def out(self) -> Counter[str]:
         return Counter((record.value or b"").decode() for record in self.bridge.records("out"))
@@ -170,28 +197,170 @@ def test_only_what_this_bridge_has_published_after_the_checkpoint_is_found(
     produce(bridge.kafka.servers, bridge.name("out"), *written)
     found = router.find()
     assert found is not None
-    assert found == Published([bridge.name("out")], [str(behind[0])], [""])
+    topic, partition, offset = str(behind[0]).rsplit(":", 2)
+    assert found.found == {(topic, int(partition), int(offset)): {(bridge.name("out"), "")}}
 
 
-def test_a_record_is_left_out_of_the_topic_that_has_it_alone(spark: SparkSession) -> None:
-    schema = "topic string, value string, headers array<struct<key:string,value:binary>>"
+def test_a_search_does_not_read_again_what_it_has_read(
+    spark: SparkSession, bridge: TestBridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    router = Router(spark, bridge)
+    read: list[bytes | None] = []
+
+    def read_between(*arguments: object) -> Iterator[Message]:
+        for record in blocking.read_between(*arguments):  # type: ignore[arg-type]
+            read.append(record.value())
+            yield record
+
+    monkeypatch.setattr(once, "read_between", read_between)
+    bridge.write([text_message("b")], router.settings)
+    bridge.run(spark, router.settings)
+    [behind] = bridge.write([text_message("a")], router.settings)
+    search, last = Search(bridge.kafka), read_checkpoint(spark, router.checkpoint)
+    for value in (b"before", b"since"):
+        marks = [(layout.ORIGIN, bridge.id.encode()), (layout.STABLE_ID, str(behind).encode())]
+        produce(bridge.kafka.servers, bridge.name("out"), Record(None, value, marks))
+        found = search.find(router.plan, last)
+        assert found is not None
+        assert len(found.found) == 1
+    assert [value for value in read if value in (b"before", b"since")] == [b"before", b"since"]
+
+
+def test_a_search_begins_anew_behind_an_older_checkpoint(spark: SparkSession, bridge: TestBridge) -> None:
+    router = Router(spark, bridge)
+    bridge.write([text_message("b")], router.settings)
+    bridge.run(spark, router.settings)
+    last = read_checkpoint(spark, router.checkpoint)
+    assert last is not None
+    [behind] = bridge.write([text_message("a")], router.settings)
+    marks = [(layout.ORIGIN, bridge.id.encode()), (layout.STABLE_ID, str(behind).encode())]
+    produce(bridge.kafka.servers, bridge.name("out"), Record(None, b"", marks))
+    search = Search(bridge.kafka)
+    assert search.find(router.plan, replace(last, time_ms=last.time_ms + 3_600_000)) is None
+    assert search.find(router.plan, last) is not None
+
+
+def test_a_router_that_has_caught_up_goes_on_without_another_search(
+    spark: SparkSession, bridge: TestBridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    router = Router(spark, bridge)
+    bridge.write([text_message("b")], router.settings)
+    bridge.run(spark, router.settings)
+    [behind] = bridge.write([text_message("a", "published")], router.settings)
+    bridge.write([text_message("a", "missing")], router.settings)
+    marks = [(layout.ORIGIN, bridge.id.encode()), (layout.STABLE_ID, str(behind).encode())]
+    produce(bridge.kafka.servers, bridge.name("out"), Record(None, b"published", marks))
+    catching_up = router.starts.start(router.plan)
+    assert router.starts.catching_up
+    catching_up.awaitTermination()
+    assert router.out() == Counter(["published", "missing"])
+    monkeypatch.setattr(Search, "find", None)
+    router.starts.start(router.plan).stop()
+    assert not router.starts.catching_up
+
+
+def _rows(spark: SparkSession, *records: tuple[str, str, int]) -> DataFrame:
+    """Records for the sink: the value, the topic, and the offset in partition 1 of the journal."""
+    schema = (
+        "value string, topic string, headers array<struct<key:string,value:binary>>, "
+        "source_topic string, source_partition int, source_offset long"
+    )
+    forged = (layout.ERROR_ROUTE, b"a route of the message's own")
     rows = [
         (
-            topic,
-            f"{topic}{number}",
-            [(layout.STABLE_ID, b"old"), (layout.STABLE_ID, f"j:0:{number}".encode())],
+            value,
+            topic.rstrip("!"),
+            [forged, (layout.ERROR_ROUTE, b"r" if "!" in topic else b"")],
+            "j",
+            1,
+            offset,
         )
-        for number in range(4)
-        for topic in "ab"
+        for value, topic, offset in records
     ]
-    records = spark.createDataFrame(rows, schema).coalesce(1)
-    known = Published(["a", "b", "a", "b"], ["j:0:1", "j:0:2", "j:0:3", "j:0:3"], ["", "", "", "a route"])
-    left = leave_out(records, known)
-    assert left.columns == ["topic", "value", "headers"]
-    assert [row.value for row in left.collect()] == ["a0", "b0", "b1", "a2", "b3"]
-    plan = left._jdf.queryExecution().executedPlan().toString()
-    assert "BroadcastHashJoin" in plan
-    assert "hashpartitioning" not in plan
+    return spark.createDataFrame(rows, schema).coalesce(1)
+
+
+PLAN = RoutingPlan(bridge_id="b", journal_topic="j", dead_letter_topic="dead", events_topic="events")
+BEGIN = {("j", 0): 0, ("j", 1): 100, ("k", 0): 0}
+
+
+def test_a_record_is_left_out_of_the_places_that_have_it_alone(spark: SparkSession) -> None:
+    found = {
+        ("j", 1, 101): {("a", "")},
+        ("j", 1, 102): {("b", "")},
+        ("j", 1, 103): {("a", ""), ("dead", "r")},
+        ("j", 0, 100): {("a", ""), ("b", "")},
+        ("k", 0, 100): {("a", ""), ("b", "")},
+    }
+    places = [("a", 100), ("b", 100), ("a", 101), ("b", 101), ("a", 102), ("b", 102), ("a", 103)]
+    places += [("dead", 103), ("dead!", 103), ("a", 104), ("a", 10**12)]
+    records = _rows(spark, *((f"{topic}{offset}", topic, offset) for topic, offset in places))
+    left = Published(PLAN, BEGIN, found).leave_out(records)
+    assert left.columns == ["value", "topic", "headers"]
+    values = [row.value for row in left.collect()]
+    assert values == ["a100", "b100", "b101", "a102", "dead103", "a104", f"a{10**12}"]
+
+
+def test_there_may_be_more_sets_of_places_than_a_byte_has_numbers(spark: SparkSession) -> None:
+    found = {("j", 1, 100 + number): {(f"t{number}", "")} for number in range(300)}
+    of_each = [
+        (f"{number}.{shift}", f"t{number + shift}", 100 + number) for number in range(300) for shift in (0, 1)
+    ]
+    left = Published(PLAN, BEGIN, found).leave_out(_rows(spark, *of_each))
+    assert [row.value for row in left.collect()] == [f"{number}.1" for number in range(300)]
+
+
+def test_a_row_is_not_even_routed_if_all_of_it_is_published(spark: SparkSession) -> None:
+    places = {
+        100: {("a", "")},  # the sample falls on it: it has an event
+        101: {("a", "")},
+        102: {("dead", "r")},
+        103: {("events", "r")},
+        104: {("a", ""), ("b", "")},
+        106: {("b", "")},
+    }
+    rows = spark.sql("select 'j' as topic, 1 as partition, id as offset from range(100, 109)")
+
+    def left(plan: RoutingPlan) -> list[int]:
+        found = {("j", 1, offset): where for offset, where in places.items()}
+        return [row.offset for row in Published(plan, BEGIN, found).drop_complete(rows).collect()]
+
+    assert left(replace(PLAN, traced=True)) == list(range(100, 109))
+    assert left(PLAN) == [100, 102, 103, 104, 105, 107, 108]
+    both = (Route("r", parse("msg.address==x"), "a"), destinations_route())
+    assert left(replace(PLAN, routes=both, keep_destinations=True)) == [
+        100,
+        101,
+        102,
+        103,
+        105,
+        106,
+        107,
+        108,
+    ]
+    assert left(replace(PLAN, routes=both[1:], keep_destinations=True)) == [100, 102, 103, 104, 105, 107, 108]
+
+
+def test_the_code_that_is_generated_is_the_same_whatever_is_published(spark: SparkSession) -> None:
+    rows = spark.sql(
+        "select binary(text) as key, binary(text) as value, text as topic, int(id) as partition,"
+        " id as offset, timestamp_millis(id) as timestamp, 0 as timestampType,"
+        " array(named_struct('key', text, 'value', binary(text))) as headers"
+        " from (select id, string(id) as text from range(9))"
+    )
+    plan = replace(PLAN, routes=(Route("r", parse("msg.address==x"), "a", key="k"),))
+
+    def code(found: Found) -> list[str]:
+        published = Published(plan, BEGIN, found)
+        stages: Any = route(rows, plan, published)._jdf.queryExecution().debug().codegenToSeq()
+        assert stages.size() > 0
+        return [re.sub(r"/\*.*?\*/", "", stages.apply(at)._2()) for at in range(stages.size())]
+
+    few = {("j", 0, 10): {("a", "")}}
+    many = {("j", 1, 200 + at): {("a", ""), (f"t{at % 7}", "r")} for at in range(50)}
+    of_none = code({})
+    assert code(few) == of_none
+    assert code(many) == of_none
 
 
 @pytest.mark.parametrize("linger_ms", ["1", "3000"], ids=["sent", "in-the-producer"])

@@ -38,7 +38,7 @@ def test_the_running_plan_is_native_and_real_time(spark: SparkSession, bridge: T
 def test_micro_batch_mode_runs_the_same_router(spark: SparkSession, bridge: TestBridge) -> None:
     bridge.make_topics("out")
     settings = bridge.settings(bridge.route("r", "msg.address==a", "out"))
-    micro_batch = settings.pipeline.model_copy(update={"mode": "micro-batch"})
+    micro_batch = settings.pipeline.replace(mode="micro-batch")
     plan, _ = prepare(settings, bridge.kafka)
     bridge.write([text_message("a", "one")], settings)
     query = start_router(spark, bridge.kafka, plan, micro_batch, str(bridge.folder / "checkpoint"))

@@ -148,7 +148,7 @@ def test_a_journal_that_is_there_is_left_as_it_is(created: Created, monkeypatch:
 
 
 def test_every_topic_is_made_in_the_embedded_kafka(created: Created) -> None:
-    prepare(SETTINGS.model_copy(update={"kafka": KafkaSettings()}), Kafka("h:1"))
+    prepare(SETTINGS.replace(kafka=KafkaSettings()), Kafka("h:1"))
     assert set(created) == {*FACTS, EVENTS}
     assert created["j"][0] == 8 + 1
     assert created["t1"][0] == EMBEDDED_PARTITIONS
@@ -157,7 +157,7 @@ def test_every_topic_is_made_in_the_embedded_kafka(created: Created) -> None:
 def test_outboxes_are_made_like_the_journal(created: Created, monkeypatch: pytest.MonkeyPatch) -> None:
     outbox = "isthmus.b.outbox.nats"
     route = Route("out", parse("msg.address==c"), outbox, destination="orders")
-    settings = SETTINGS.model_copy(update={"routes": (*ROUTES, route)})
+    settings = SETTINGS.replace(routes=(*ROUTES, route))
     facts = FACTS | {outbox: USABLE}
     there = set(FACTS) - {"j"}
     patch(

@@ -37,7 +37,14 @@ class Scene:
         self.meanings = list(meanings)
         self.starts: list[Query | Outage] = []
         self.refusals: list[Outage] = []
-        self.supervised = Supervised("router", self._start, self._explain, clock=lambda: self.now)  # type: ignore[arg-type]
+        self.restarts: list[str] = []
+        self.supervised = Supervised(
+            "router",
+            self._start,  # type: ignore[arg-type]
+            self._explain,  # type: ignore[arg-type]
+            on_restart=self.restarts.append,
+            clock=lambda: self.now,
+        )
         self.supervised.start()
 
     def _start(self) -> Query:
@@ -136,3 +143,38 @@ def test_a_query_that_was_stopped_is_not_started_again() -> None:
     scene.supervised.stop()
     scene.supervised.poll()
     assert len(scene.starts) == 1
+
+
+def test_a_query_that_was_done_does_not_count_as_one_that_was_started_again() -> None:
+    scene = Scene()
+    scene.fail(error=None)
+    assert scene.restarts == []
+
+
+def test_a_start_that_had_to_wait_behind_one_that_was_done_is_no_restart_either() -> None:
+    scene = Scene()
+    scene.refusals = [AWAY]
+    scene.fail(error=None)
+    scene.pause()
+    assert scene.restarts == []
+
+
+def test_a_failure_is_one_restart_however_often_the_start_is_tried() -> None:
+    scene = Scene(AWAY)
+    scene.refusals = [AWAY] * 2
+    scene.fail()
+    for _ in range(3):
+        scene.pause()
+    assert scene.restarts == ["router"]
+
+
+def test_a_restart_that_was_asked_for_counts_once_though_it_catches_up_first() -> None:
+    scene = Scene()
+    first = scene.starts[-1]
+    assert isinstance(first, Query)
+    first.error = None
+    scene.supervised.restart()
+    scene.supervised.poll()
+    scene.fail(error=None)  # it has caught up
+    assert len(scene.starts) == 3
+    assert scene.restarts == ["router"]

@@ -1,6 +1,7 @@
 """Generated messages and generated damage. ``python -m tests.fuzz`` does more of it."""
 
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given, settings
@@ -8,7 +9,16 @@ from hypothesis import strategies as st
 from tests.fuzz.bridge_message import HEADER_FIELDS, run, survives
 
 from isthmus.codecs.bridge_message import BridgeHeader, BridgeMessage, PropertyType, wire
-from isthmus.codecs.bridge_message.canonical import is_canonical, value_of
+from isthmus.codecs.bridge_message.canonical import (
+    bool_at,
+    bytes_at,
+    find,
+    float_at,
+    integer_at,
+    is_canonical,
+    text_at,
+    value_end,
+)
 from isthmus.errors import NoSuchProperty, WrongPropertyType
 
 quick = settings(max_examples=60, deadline=None)
@@ -28,6 +38,17 @@ values = {
     PropertyType.NULL: st.none(),
 }
 typed_values = st.sampled_from(PropertyType).flatmap(lambda type: st.tuples(st.just(type), values[type]))
+readers = {
+    PropertyType.STRING: text_at,
+    PropertyType.INT8: integer_at,
+    PropertyType.INT16: integer_at,
+    PropertyType.INT32: integer_at,
+    PropertyType.INT64: integer_at,
+    PropertyType.FLOAT32: float_at,
+    PropertyType.FLOAT64: float_at,
+    PropertyType.BOOL: bool_at,
+    PropertyType.BYTES: bytes_at,
+}
 kinds = {int: values[PropertyType.INT32], str: texts, bytes: st.binary()}
 headers = st.fixed_dictionaries(
     {}, optional={field.name: kinds[type(field.default)] for field in HEADER_FIELDS}
@@ -61,14 +82,42 @@ def test_a_property_is_found_among_encoded_ones_as_among_others(message: BridgeM
     assert is_canonical(encoded) == (len(properties) <= 15)
     if len(properties) > 15:
         return
+    ends = [1]
     for name, (type, value) in ((name, (each.type, each.value)) for name, each in properties.items()):
+        for begin in ends:
+            assert find(encoded, name, (type + 1) % 9, begin) == 0
+            at = find(encoded, name, type, begin)
+            if type is PropertyType.NULL or not name.isascii():
+                continue
+            assert repr(readers[type](encoded, at)) == repr(value)
+        if type is not PropertyType.NULL and name.isascii():
+            ends.append(value_end(encoded, at))
+    if other not in properties:
+        assert all(find(encoded, other, PropertyType.STRING, begin) == 0 for begin in ends)
+
+
+@quick
+@given(messages(), st.randoms(use_true_random=False), texts)
+def test_getters_give_what_the_message_was_given_in_any_order(
+    message: BridgeMessage, rng: random.Random, other: str
+) -> None:
+    properties = message.properties
+    decoded = BridgeMessage.decode(message.encode())
+    for name in rng.choices(list(properties), k=2 * len(properties)) if properties else []:
+        type, value = properties[name].type, properties[name].value
         if type is not PropertyType.NULL:
-            assert repr(value_of(encoded, name, type)) == repr(value)
+            assert repr(getter(decoded, type)(name)) == repr(value)
+    for name, property in properties.items():
         with pytest.raises(WrongPropertyType):
-            value_of(encoded, name, (type + 1) % 9)
+            getter(decoded, PropertyType((property.type + 1) % 9))(name)
     if other not in properties:
         with pytest.raises(NoSuchProperty):
-            value_of(encoded, other, PropertyType.STRING)
+            decoded.get_string_property(other)
+
+
+def getter(message: BridgeMessage, type: PropertyType) -> Callable[[str], object]:
+    found: Callable[[str], object] = getattr(message, f"get_{type.name.lower()}_property")
+    return found
 
 
 @quick

@@ -60,7 +60,7 @@ def mostly(usual: st.SearchStrategy[Any], rare: st.SearchStrategy[Any]) -> st.Se
 
 
 names = mostly(
-    st.sampled_from(["Region", "Amount", "JMSXGroupID", "Type", "property.x", "ü"]),
+    st.sampled_from(["Region", "Amount", "traceparent", "JMSXGroupID", "Type", "property.x", "ü"]),
     st.sampled_from(["types", "Isthmus.id", "jmsbridge.origin"]) | amqp.texts,
 )
 ids = mostly(

@@ -55,7 +55,7 @@ STANDARD = [
     ),
 ]
 PROPERTIES = ["Region", "Amount", "property.Type", "kafka_topic", "isthmus.client", "ü", "a" * 300]
-OTHERS = ["foreign", "isthmus.id", "jmsbridge.origin", "ISTHMUS.x"]
+OTHERS = ["foreign", "traceparent", "isthmus.id", "jmsbridge.origin", "ISTHMUS.x"]
 NAMES = [*(f"jms.{name}" for name in (*STANDARD, *PROPERTIES)), *OTHERS]
 USUAL = {
     "jms.MessageId": [b"ID:1", b"x"],

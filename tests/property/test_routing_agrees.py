@@ -37,7 +37,7 @@ MESSAGES_A_JOB = 25
 # Every example is a Spark job, which is why there is much in it: what a job costs by itself is a second.
 # Shrinking would take minutes, and the assertion names the record.
 a_spark_job = settings(
-    max_examples=12,
+    max_examples=6,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow],
 )
@@ -51,7 +51,7 @@ a_spark_job = settings(
 def test_predicates_mean_the_same_in_spark_as_in_python(
     spark: SparkSession, predicates: list[Predicate], messages: list[Message]
 ) -> None:
-    """12 jobs of 90 predicates: 1,080 predicates, each over 25 messages."""
+    """6 jobs of 90 predicates: 540 predicates, each over 25 messages."""
     records = [(JOURNAL, layout.encode(Entry(Op.ADD, message))) for message in messages]
     seen = MessageColumns(JOURNAL, other_topics=False)
     evaluated = seen.read(source_rows(spark, records)).select(
@@ -129,7 +129,7 @@ records = st.one_of(
 def test_the_router_decides_as_the_reference_does(
     spark: SparkSession, plan: RoutingPlan, placed: list[tuple[str, layout.Record]]
 ) -> None:
-    """12 plans, each over 100 records."""
+    """6 plans, each over 100 records."""
     seen = MessageColumns(plan.journal_topic, other_topics=True)
     rows = defaultdict(list)
     for row in router.decide(source_rows(spark, placed), plan, seen).collect():

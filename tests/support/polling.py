@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 """Nothing that a test waits for takes this long, on a machine as busy as it may be."""
 
 

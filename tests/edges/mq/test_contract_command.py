@@ -60,3 +60,10 @@ def test_a_stand_in_in_memory_is_not_put_to_the_checks(tmp_path: Path) -> None:
     file = tmp_path / "bridge.properties"
     file.write_text("mq.client=memory\n")
     assert "name a real one" in str(doctor(file).exception)
+
+
+@pytest.mark.parametrize("option", ["--mq-queue", "--mq-model-queue", "--mq-topic", "--report"])
+def test_the_options_of_the_checks_are_wrong_usage_without_them(option: str) -> None:
+    result = CliRunner().invoke(app, ["doctor", option, "x"])
+    assert result.exit_code == 2
+    assert "with --mq-contract only" in result.output

@@ -203,7 +203,7 @@ def test_a_queue_manager_that_is_unavailable_is_told_of_once(
     backend: Backend, connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = backend.queue(1)
-    caplog.set_level(logging.INFO, "isthmus.edges.mq")
+    caplog.set_level(logging.INFO, "isthmus.edges")
 
     async def run() -> None:
         delivery = MqDelivery(backend.queue_manager, max_backoff_s=0.2)

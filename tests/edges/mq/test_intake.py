@@ -173,7 +173,7 @@ def test_a_queue_manager_that_is_unavailable_is_waited_for_and_logged_once(
     queue = backend.queue(1)
     put(connect(), queue, b"x")
     backend.stop()
-    caplog.set_level(logging.INFO, "isthmus.edges.mq")
+    caplog.set_level(logging.INFO, "isthmus.edges")
 
     async def run() -> None:
         async with taking(backend, queue=queue) as it:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import subprocess
 from pathlib import Path
 
@@ -21,7 +22,7 @@ async def round_trip(url: str, **more: object) -> bytes:
     async with bridge(url, **more) as client:
         answers = await client.live.subscribe("echo")
         await client.live.publish("echo", b"hello")
-        return (await answers.next_msg(5)).data
+        return (await answers.next_msg(60)).data
 
 
 def test_user_and_password_are_taken(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_after_a_flush_the_server_has_what_was_sent_before_it() -> None:
     assert asyncio.run(scenario()) == [b"SUB", b"PUB", b"order", b"PING"]
 
 
-def test_a_server_that_starts_later_is_found(tmp_path: Path) -> None:
+def test_a_server_that_starts_later_is_found(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario() -> None:
         with EmbeddedNats(tmp_path) as server:
             url = server.url
@@ -124,11 +125,22 @@ def test_a_server_that_starts_later_is_found(tmp_path: Path) -> None:
         try:
             await asyncio.wait_for(connecting, 60)
             assert client.connected
+            assert client.live.is_connected
+            assert (client.counts.connects, client.counts.disconnects) == (1, 0)
             await client.close()
         finally:
             await asyncio.to_thread(server.stop)
 
-    asyncio.run(scenario())
+    with caplog.at_level(logging.WARNING, logger="isthmus"):
+        asyncio.run(scenario())
+    [said] = [record.getMessage() for record in caplog.records]
+    assert re.fullmatch(r"NATS at 127\.0\.0\.1:\d+ is unavailable: .*Connect call failed.*", said)
+
+
+def test_whoever_asks_whether_it_answers_is_told_its_version(tmp_path: Path) -> None:
+    with EmbeddedNats(tmp_path) as server:
+        said = asyncio.run(NatsClient(NatsSettings(servers=(server.url,))).reach())
+    assert re.fullmatch(r"127\.0\.0\.1:\d+ answers, nats-server \d+\.\d+\.\d+", said)
 
 
 def test_a_change_of_state_is_one_line_however_many_attempts_it_takes(
@@ -145,7 +157,7 @@ def test_a_change_of_state_is_one_line_however_many_attempts_it_takes(
             assert (client.counts.connects, client.counts.disconnects) == (1, 1)
         await asyncio.to_thread(server.stop)
 
-    with caplog.at_level(logging.INFO, logger="isthmus.edges.nats.client"):
+    with caplog.at_level(logging.INFO, logger="isthmus"):
         asyncio.run(scenario())
     said = [record.getMessage().rpartition("127.0.0.1:")[2].lstrip("0123456789") for record in caplog.records]
     assert said == [": connected", " is unavailable: the connection broke", " is available again"]

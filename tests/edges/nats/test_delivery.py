@@ -31,7 +31,7 @@ def test_messages_reach_a_subject_in_order_with_their_headers(nats_url: str) -> 
                 for number in range(100)
             ]
             assert await delivery.deliver(messages) == [None] * 100
-            received = [await arrived.next_msg(5) for _ in range(100)]
+            received = [await arrived.next_msg(60) for _ in range(100)]
         assert [message.data for message in received] == [b"%d" % number for number in range(100)]
         assert received[7].headers == {
             "Nats-Msg-Id": "j:0:7",
@@ -49,7 +49,7 @@ def test_a_header_with_several_values_goes_out_as_several_headers(nats_url: str)
             arrived = await reader.live.subscribe(subject)
             await reader.live.flush()
             await NatsDelivery(client).deliver([outbound(subject, Tag=Header("a\nb"))])
-            message = await arrived.next_msg(5)
+            message = await arrived.next_msg(60)
         assert message.headers is not None
         assert message.headers["Tag"] == "a\nb"
 
@@ -79,7 +79,7 @@ def test_the_settings_say_how_messages_go_out_unless_their_destination_does(nats
             await reader.flush()
             delivery = NatsDelivery(client, publish="jetstream")
             await delivery.deliver([outbound(name), outbound(f"core:{name}", id="j:0:2")])
-            replies = sorted([(await arrived.next_msg(5)).reply for _ in range(2)])
+            replies = sorted([(await arrived.next_msg(60)).reply for _ in range(2)])
         assert replies[0] == ""
         assert replies[1].startswith("_INBOX.")  # where JetStream acknowledges
 
@@ -100,7 +100,7 @@ def test_a_bad_message_is_told_of_and_the_others_are_delivered(nats_url: str) ->
                     outbound("_INBOX"),
                 ]
             )
-            assert (await arrived.next_msg(5)).data == b"good"
+            assert (await arrived.next_msg(60)).data == b"good"
         assert [answer and answer.code for answer in answers] == [
             "conversion",
             None,
@@ -158,7 +158,7 @@ def test_a_form_of_its_own_goes_by_the_destination(nats_url: str) -> None:
             await reader.flush()
             delivery = NatsDelivery(client, forms={subject: body_only})
             await delivery.deliver([outbound(subject, b"x", a=Header("1"))])
-            assert (await arrived.next_msg(5)).headers == {"Nats-Msg-Id": "j:0:1"}
+            assert (await arrived.next_msg(60)).headers == {"Nats-Msg-Id": "j:0:1"}
 
     asyncio.run(scenario())
 
@@ -173,7 +173,7 @@ def test_reply_to_goes_through_the_map_of_replies(nats_url: str) -> None:
             await delivery.deliver(
                 [outbound(subject, ReplyTo=Header("RQ@QM")), outbound(subject, ReplyTo=Header("X@QM"))]
             )
-            known, unknown = [await arrived.next_msg(5) for _ in range(2)]
+            known, unknown = [await arrived.next_msg(60) for _ in range(2)]
         assert known.reply == "answers"
         assert unknown.reply == ""
         assert unknown.headers is not None

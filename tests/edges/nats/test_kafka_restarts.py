@@ -125,7 +125,7 @@ def test_every_message_of_an_outbox_is_in_its_stream_once(nats_url: str, broker:
                 await eventually(lambda: outbox.counts.delivered >= len(acknowledged))
             kept = (await client.jetstream.stream_info(stream)).state.messages
             reader = await client.jetstream.subscribe(stream, ordered_consumer=True)
-            return [int((await reader.next_msg(5)).data) for _ in range(kept)]
+            return [int((await reader.next_msg(60)).data) for _ in range(kept)]
 
     arrived = asyncio.run(scenario())
     assert sorted(arrived) == sorted(acknowledged)

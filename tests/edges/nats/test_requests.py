@@ -24,7 +24,7 @@ def test_a_nats_request_is_answered_through_the_journal_and_the_outbox(nats_url:
             async with running(intake):
                 await intake.ready.wait()
                 await client.live.flush()
-                asked = asyncio.create_task(requester.request(subject, b"question", timeout=5))
+                asked = asyncio.create_task(requester.request(subject, b"question", timeout=60))
                 await eventually(lambda: journal.messages)
                 # A responder copies ReplyTo into Destination, and keeps the correlation.
                 inbox = journal.messages[0].headers["ReplyTo"].text

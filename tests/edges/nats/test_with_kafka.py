@@ -148,6 +148,6 @@ def test_a_message_is_delivered_soon_after_it_was_posted(
                     producer.produce(topic, b"x", headers=[(DESTINATION, subject.encode())])
                 await asyncio.to_thread(producer.flush, 10)
                 for _ in range(amount):
-                    await arrived.next_msg(10)
+                    await arrived.next_msg(60)
 
     asyncio.run(scenario())

@@ -19,6 +19,7 @@ from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Record
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.name_locks import NameLocks
 from isthmus.kafka.options import Kafka
 
 
@@ -70,6 +71,8 @@ def receiving_server(
     queue_views: bool = False,
     bare_is_queue: bool = False,
     link_bytes: int = 32 * 2**20,
+    subscription_locks: NameLocks | None = None,
+    journal_topic: str | None = None,
     **settings: object,
 ) -> Iterator[ServerOnKafka]:
     made = converter(convert) if isinstance(convert, str) else convert
@@ -78,11 +81,13 @@ def receiving_server(
         Kafka(servers),
         lambda _: made,
         temporary_topic=temporary_topic,
+        journal_topic=journal_topic,
         undeliverable=undeliverable,
         auto_create=auto_create,
         queue_views=queue_views,
         bare_is_queue=bare_is_queue,
         link_bytes=link_bytes,
+        subscription_locks=subscription_locks,
         partitions=1,
     )
     with ServerOnKafka(servers, outgoing_links=outgoing_links, **settings) as server:

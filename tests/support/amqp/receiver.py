@@ -13,6 +13,7 @@ class Receiver:
     def __init__(self) -> None:
         self.taken: list[PolledRecord] = []
         self.idles = 0
+        self.failures: list[str] = []
 
     @property
     def values(self) -> list[bytes | None]:
@@ -26,4 +27,5 @@ class Receiver:
 
     def on_revoked(self, partitions: Collection[int]) -> None: ...
 
-    def on_failed(self, condition: str, description: str) -> None: ...
+    def on_failed(self, condition: str, description: str) -> None:
+        self.failures.append(condition)

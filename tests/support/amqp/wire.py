@@ -24,7 +24,7 @@ from isthmus.edges.amqp.protocol import (
 )
 from isthmus.edges.amqp.protocol.composite import Composite, interpret
 from isthmus.edges.amqp.protocol.frames import AMQP_HEADER, encode_frame, wrap
-from isthmus.edges.amqp.protocol.performatives import Begin, Transfer
+from isthmus.edges.amqp.protocol.performatives import UINT_MAX, Begin, Transfer
 from isthmus.edges.amqp.protocol.terms import Coordinator, Declare, Declared, Discharge, Source, Target
 
 E = TypeVar("E")
@@ -133,16 +133,18 @@ class RawWire:
     """Frames by hand on a blocking socket, any number at once, and the performatives that come back."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
         self._rest = b""
         self.answers: list[Composite] = []
         self.lost = False
 
-    def open(self, *, incoming_window: int = 1000) -> Self:
+    def open(
+        self, *, incoming_window: int = 1000, container_id: str = "raw", max_frame_size: int = UINT_MAX
+    ) -> Self:
         """Open a connection and begin a session on channel 0, without waiting for the answers."""
         begin = Begin(next_outgoing_id=0, incoming_window=incoming_window, outgoing_window=1000)
         self.header()
-        self.send(Open("raw"), begin)
+        self.send(Open(container_id, max_frame_size=max_frame_size), begin)
         self.until(Begin)
         return self
 
@@ -179,7 +181,7 @@ class RawWire:
                 assert isinstance(said, Composite)
                 self.answers.append(said)
 
-    def wait(self, condition: Callable[[], object], timeout_s: float = 10) -> None:
+    def wait(self, condition: Callable[[], object], timeout_s: float = PATIENCE_S) -> None:
         deadline = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < deadline, f"not in time; there was {self.answers}"

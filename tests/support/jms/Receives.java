@@ -11,7 +11,7 @@ import org.apache.qpid.jms.JmsConnectionFactory;
 
 /** Receives with Qpid JMS as its arguments say: URL, what, address, how many. Prints bodies, and "done". */
 public final class Receives {
-    private static final int PATIENCE_MS = 30_000;
+    private static final int PATIENCE_MS = 100_000;
 
     public static void main(String[] arguments) throws Exception {
         String address = arguments[2];

@@ -20,7 +20,7 @@ import org.apache.qpid.jms.JmsConnectionFactory;
 
 /** A walk through what a JMS message has: "send" sends it with Qpid JMS, "receive" prints what came of it. */
 public final class Walk {
-    private static final int PATIENCE_MS = 30_000;
+    private static final int PATIENCE_MS = 100_000;
 
     public static void main(String[] arguments) throws Exception {
         JmsConnectionFactory factory = new JmsConnectionFactory(arguments[0]);

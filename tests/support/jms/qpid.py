@@ -27,7 +27,7 @@ class QpidJms:
     """The compiled programs."""
 
     def __init__(self, folder: Path) -> None:
-        self._classpath = os.pathsep.join([str(folder), _classpath()])
+        self._classpath = os.pathsep.join([str(folder), classpath()])
         if shutil.which("javac") is None:
             pytest.skip("there is no javac")
         command = ["javac", "-cp", self._classpath, "-d", str(folder), *map(str, HERE.glob("*.java"))]
@@ -76,7 +76,7 @@ class QpidJms:
         )
 
 
-def _classpath() -> str:
+def classpath() -> str:
     if given := os.environ.get(CLASSPATH_VARIABLE):
         return given
     if JARS_CONF not in jars.confs():
@@ -118,7 +118,7 @@ class JmsShell:
         answer = self(*words)
         assert answer == "ok", f"{words}: {answer}"
 
-    def receive(self, consumer: str, count: int, patience_ms: int = 30_000) -> list[str]:
+    def receive(self, consumer: str, count: int, patience_ms: int = 100_000) -> list[str]:
         return [self("receive", consumer, patience_ms) for _ in range(count)]
 
     def nothing(self, consumer: str, patience_ms: int = 500) -> bool:

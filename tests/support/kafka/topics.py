@@ -57,7 +57,7 @@ def publish(
 def committed(servers: str, topic: str, group: str, partition: int = 0) -> int:
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group}, logger=QUIET)
     try:
-        return consumer.committed([TopicPartition(topic, partition)], timeout=10)[0].offset
+        return consumer.committed([TopicPartition(topic, partition)], timeout=60)[0].offset
     finally:
         consumer.close()
 

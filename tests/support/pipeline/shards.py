@@ -25,6 +25,7 @@ class MemoryShard:
         self.saved: bytes | None = None
         self.chunks = MemoryChunks()
         self.wake_ms: int | None = None
+        self.due_ms: int | None = None
         self.offset = 0
 
     def run(self, *events: Event, now_ms: int = 0) -> list[Update]:
@@ -35,6 +36,7 @@ class MemoryShard:
         updates = list(shard.run(events))
         self.saved, wake_ms = shard.save()
         self.wake_ms = wake_ms if wake_ms is not None else self.wake_ms
+        self.due_ms = shard.next_due_ms
         return [update for chunk in packed_updates(updates) for update in unpack_updates(chunk)]
 
     def copy(self) -> MemoryShard:

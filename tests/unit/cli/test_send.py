@@ -102,8 +102,14 @@ def test_an_unknown_type_is_refused_with_those_that_there_are() -> None:
     ],
 )
 def test_a_value_that_is_not_of_its_type_is_refused(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="is not a"):
+    with pytest.raises(typer.BadParameter, match="is not of the type"):
         property_of(text)
+
+
+def test_a_refused_number_is_told_without_words_of_pythons() -> None:
+    with pytest.raises(typer.BadParameter) as refused:
+        property_of("x:int=ten")
+    assert str(refused.value) == "'ten' is not of the type int"
 
 
 def test_every_type_is_accounted_for_in_this_file() -> None:
@@ -146,7 +152,7 @@ def test_what_is_not_name_and_value_is_refused(text: str) -> None:
     "text", ["Priority=high", "Timestamp=", "Redelivered=yes", "Expiration=9999999999999999999"]
 )
 def test_a_standard_header_holds_what_its_name_says(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="is not a"):
+    with pytest.raises(typer.BadParameter, match="is not of the type"):
         header_of(text)
 
 

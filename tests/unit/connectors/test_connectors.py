@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from isthmus.config.model.connectors import ConnectorSettings, ConnectorType
 from isthmus.config.model.mq import MqSettings
@@ -15,7 +14,7 @@ from isthmus.config.model.plan import TAG, Plan, overlap
 from isthmus.config.model.plan import plan as plan_connectors
 from isthmus.connectors.replies import Replies, replies_of
 from isthmus.edges.mq.port import QueueTarget
-from isthmus.errors import ConfigError
+from isthmus.errors import ConfigError, SettingsError
 from isthmus.message import Body, BodyKind, Header, Message
 from isthmus.routing.predicate import matches, parse
 
@@ -23,7 +22,7 @@ QM = {"mq.queuemanager": "QM1", "mq.channelname": "DEV.APP", "mq.connectionname"
 
 
 def connector(type: str, **keys: Any) -> ConnectorSettings:
-    return ConnectorSettings.model_validate({"type": type, **QM, **keys})
+    return ConnectorSettings.of({"type": type, **QM, **keys})
 
 
 def plan(connectors: dict[str, ConnectorSettings], *, reply_queue: str | None = None) -> Plan:
@@ -89,12 +88,12 @@ def test_the_type_may_be_written_in_any_case() -> None:
     ],
 )
 def test_a_connector_that_lacks_something_is_refused(type: str, keys: dict[str, str], missing: str) -> None:
-    with pytest.raises(ValidationError, match=missing):
+    with pytest.raises(SettingsError, match=missing):
         connector(type, **keys)
 
 
 def test_an_unknown_type_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(ValidationError, match="expected one of Queue2NATS, NATS2Queue"):
+    with pytest.raises(SettingsError, match="expected one of Queue2NATS, NATS2Queue"):
         connector("Kafka2NATS", subject="s")
 
 
@@ -273,7 +272,7 @@ def test_the_queue_manager_is_that_of_the_connector() -> None:
 
 def test_what_a_connector_does_not_say_of_mq_is_as_mq_says() -> None:
     mq = MqSettings(client="memory", queue_manager="QM0", library="/lib")
-    alone = ConnectorSettings.model_validate({"type": "Queue2NATS", "queue": "Q", "subject": "s"})
+    alone = ConnectorSettings.of({"type": "Queue2NATS", "queue": "Q", "subject": "s"})
     assert alone.manager(mq) == mq
     own = connector("Queue2NATS", queue="Q", subject="s").manager(mq)
     assert (own.client, own.library, own.queue_manager) == ("memory", "/lib", "QM1")
@@ -287,7 +286,7 @@ def test_queue_managers_have_outboxes_of_their_own() -> None:
             "b": connector("NATS2Queue", queue="Q", subject="b"),
             "c": connector("NATS2Queue", queue="Q", subject="c", **other),
             "d": connector("NATS2Queue", queue="Q", subject="d", **other, **{"mq.username": "app"}),
-            "e": ConnectorSettings.model_validate({"type": "NATS2Queue", "queue": "Q", "subject": "e"}),
+            "e": ConnectorSettings.of({"type": "NATS2Queue", "queue": "Q", "subject": "e"}),
         }
     )
     assert [route.outbox for route in made.routes] == ["mq.QM1", "mq.QM1", "mq.QM2", "mq.d", "mq"]
@@ -295,9 +294,9 @@ def test_queue_managers_have_outboxes_of_their_own() -> None:
 
 
 def test_a_request_whose_queue_manager_was_filled_in_by_mq_finds_its_subject() -> None:
-    unnamed = ConnectorSettings.model_validate({"type": "NATS2Queue", "queue": "Q", "subject": "s"})
+    unnamed = ConnectorSettings.of({"type": "NATS2Queue", "queue": "Q", "subject": "s"})
     assert replies_of([unnamed]).subject("Q@QM1") == "s"
-    channel = ConnectorSettings.model_validate({"type": "Stan2Queue", "queue": "Q", "channel": "c"})
+    channel = ConnectorSettings.of({"type": "Stan2Queue", "queue": "Q", "channel": "c"})
     assert replies_of([channel]).channel("Q@QM1") == "c"
 
 

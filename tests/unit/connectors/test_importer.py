@@ -186,7 +186,7 @@ def test_the_connectors_that_come_out_can_be_planned() -> None:
         if key.startswith("connectors."):
             _, id, part = key.split(".", 2)
             groups.setdefault(id, {})[part] = value
-    made = plan({id: ConnectorSettings.model_validate(parts) for id, parts in groups.items()}, MqSettings())
+    made = plan({id: ConnectorSettings.of(parts) for id, parts in groups.items()}, MqSettings())
     assert [route.destination for route in made.routes] == ["core:one", "DEV.QUEUE.2"]
 
 

@@ -36,7 +36,7 @@ def test_a_message_without_a_body_becomes_a_record_without_a_value() -> None:
 
 @pytest.mark.parametrize("kind", [BodyKind.MAP, BodyKind.STREAM, BodyKind.OBJECT, BodyKind.OTHER])
 def test_a_message_that_is_neither_text_nor_bytes_is_a_conversion_failure(kind: BodyKind) -> None:
-    with pytest.raises(ConversionFailure, match=f"a {kind} message has no jms form"):
+    with pytest.raises(ConversionFailure, match=f"a message of the kind {kind} has no jms form"):
         kafka_value(Body(kind), b"content")
 
 
@@ -155,6 +155,15 @@ def test_a_bytes_message_stays_one_though_it_may_be_text(content: bytes) -> None
     assert message.body == Data((content,))
     assert (message.message_annotations or {})["x-opt-jms-msg-type"] == 3
     assert properties_of(message) == {}
+
+
+def test_a_text_message_of_null_stays_one() -> None:
+    sent = AmqpMessage(message_annotations={"x-opt-jms-msg-type": Byte(5)}, body=AmqpValue(None))
+    record = jms.to_kafka_record(sent)
+    assert record.value is None
+    message = received(record.value, *record.headers)
+    assert message.body == AmqpValue(None)
+    assert (message.message_annotations or {})["x-opt-jms-msg-type"] == 5
 
 
 def test_what_a_record_says_it_is_does_not_make_a_tombstone_a_message_with_a_body() -> None:

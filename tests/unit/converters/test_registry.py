@@ -11,7 +11,7 @@ import pytest
 
 from isthmus import AmqpMessage, Data, ReceivedRecord, converters
 from isthmus.converters.registry import BUILT_IN, converter, look_in
-from isthmus.errors import ConfigError
+from isthmus.errors import ConfigError, ConversionFailure
 
 MODULE = "converters_of_a_user"
 
@@ -31,6 +31,13 @@ class Half:
     def to_kafka_record(self, message: AmqpMessage) -> None: ...
 
 
+class Careless:
+    def to_kafka_record(self, message: AmqpMessage) -> converters.KafkaRecord:
+        raise KeyError("colour")
+
+    def to_amqp_message(self, address: str, record: ReceivedRecord) -> None: ...
+
+
 class Broken:
     def __init__(self) -> None:
         raise OSError("no licence")
@@ -39,7 +46,7 @@ class Broken:
 @pytest.fixture(autouse=True)
 def module(monkeypatch: pytest.MonkeyPatch) -> None:
     made = ModuleType(MODULE)
-    vars(made).update(Good=Good, Half=Half, Broken=Broken, number=3)
+    vars(made).update(Good=Good, Half=Half, Careless=Careless, Broken=Broken, number=3)
     monkeypatch.setitem(sys.modules, MODULE, made)
 
 
@@ -81,6 +88,14 @@ def test_a_class_is_found_in_a_folder_that_was_named(tmp_path: Path, monkeypatch
     look_in(tmp_path)
     assert converter("beside_the_file:Shout")
     assert os.environ["PYTHONPATH"] == f"first{os.pathsep}{tmp_path}", "started processes find it too"
+
+
+def test_whatever_a_class_raises_or_returns_is_a_failure_of_the_message() -> None:
+    made = converter(f"{MODULE}:Careless")
+    with pytest.raises(ConversionFailure, match="Careless raised KeyError: 'colour'"):
+        made.to_kafka_record(AmqpMessage())
+    with pytest.raises(ConversionFailure, match="Careless made no AmqpMessage but NoneType"):
+        made.to_amqp_message("orders", ReceivedRecord("orders", 0, 0, None, b"x"))
 
 
 def test_a_class_is_loaded_and_made() -> None:

@@ -71,6 +71,37 @@ def test_an_entry_becomes_the_record_of_its_session() -> None:
     run(scenario)
 
 
+class FakeWaker:
+    """Counts how often the ledger was woken."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def wake(self) -> None:
+        self.times += 1
+
+
+@pytest.mark.parametrize(
+    ("op", "wakes"),
+    [(Op.ADD, 0), (Op.ADD_TX, 0), (Op.DELETE_TX, 0), (Op.DELAY, 1), (Op.DELETE, 1), (Op.COMMIT, 1)],
+)
+def test_the_ledger_is_woken_for_what_it_decides_once_the_journal_has_it(op: Op, wakes: int) -> None:
+    async def scenario() -> None:
+        waker, told = FakeWaker(), list[IsthmusError | None]()
+        journal = EdgeJournal(FakeWriter(), waker=waker)  # type: ignore[arg-type]
+        of_transaction = op.name.endswith("_TX") or op is Op.COMMIT
+        made = entry()._replace(op=op, **({"transaction": "t", "sequence": 0} if of_transaction else {}))
+        journal.put(made, told.append)
+        assert waker.times == 0
+        await asyncio.sleep(0)
+        assert (told, waker.times) == ([None], wakes)
+        journal.put_together([layout.encode(entry()), layout.encode(made)], 10, "s", told.append)
+        await asyncio.sleep(0)
+        assert (told, waker.times) == ([None, None], 2 * wakes)
+
+    asyncio.run(scenario())
+
+
 class Addresses:
     """Any address has a topic of its name, but those that begin with ``no-``; all must be asked for."""
 

@@ -11,33 +11,31 @@ from hypothesis import strategies as st
 
 from isthmus.edges.reconnect import Backoff
 
-log = logging.getLogger("test.backoff")
-
 
 @given(failures=st.integers(1, 100), longest=st.floats(0.1, 60))
 def test_a_wait_is_at_least_half_of_the_doubled_one_and_never_above_the_limit(
     failures: int, longest: float
 ) -> None:
-    backoff = Backoff("it", log=logging.getLogger("quiet"), first_wait_s=0.1, longest_wait_s=longest)
+    backoff = Backoff("it", first_wait_s=0.1, longest_wait_s=longest)
     backoff.failures = failures
     doubled = min(longest, 0.1 * 2 ** min(failures - 1, 16))
     assert doubled / 2 <= backoff.next_wait_s() <= doubled
 
 
 def test_waits_are_jittered() -> None:
-    backoff = Backoff("it", log=log)
+    backoff = Backoff("it")
     backoff.failed("no answer")
     assert len({backoff.next_wait_s() for _ in range(20)}) > 1
 
 
 def test_the_first_attempt_does_not_wait() -> None:
-    backoff = Backoff("it", log=log, first_wait_s=3600, longest_wait_s=3600)
+    backoff = Backoff("it", first_wait_s=3600, longest_wait_s=3600)
     assert backoff.next_wait_s() == 0
     asyncio.run(asyncio.wait_for(backoff.wait(), 60))
 
 
 def test_a_success_begins_the_waits_anew() -> None:
-    backoff = Backoff("it", log=log)
+    backoff = Backoff("it")
     for _ in range(10):
         backoff.failed("no answer")
     backoff.succeeded()
@@ -47,8 +45,8 @@ def test_a_success_begins_the_waits_anew() -> None:
 
 
 def test_each_change_of_state_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, log.name)
-    backoff = Backoff("the broker", log=log)
+    caplog.set_level(logging.INFO, "isthmus.edges")
+    backoff = Backoff("the broker")
     backoff.succeeded()
     for why in ("refused", "refused", "no route"):
         backoff.failed(why)
@@ -66,7 +64,7 @@ def test_each_change_of_state_is_logged_once(caplog: pytest.LogCaptureFixture) -
 
 def test_what_takes_connections_and_drops_them_is_not_taken_for_steady() -> None:
     now = 0.0
-    backoff = Backoff("it", log=log, steady_s=5, clock=lambda: now)
+    backoff = Backoff("it", steady_s=5, clock=lambda: now)
     backoff.failed("refused")
     for _ in range(3):
         backoff.succeeded()

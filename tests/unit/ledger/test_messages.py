@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-from tests.support.pipeline.shards import MemoryShard, removed
+from tests.support.pipeline.shards import TIMEOUT_MS, MemoryShard, removed
 
 from isthmus.journal.layout import Op
 from isthmus.ledger.events import EVERYWHERE, Event, Update, message_key, plain_key
+from isthmus.ledger.machine import ENDS_A_TIMEOUT
 from isthmus.ledger.messages import EXPIRY_STEP_MS
 
 
@@ -56,11 +57,12 @@ def test_an_annotation_under_the_messages_own_key_needs_no_tombstone_of_its_own(
 def test_a_message_is_deleted_when_it_has_expired() -> None:
     shard = MemoryShard()
     assert shard.run(expiring(b"ID:1", 25_000), expiring(b"ID:2", 95_000), annotate(b"ID:1\0a")) == []
-    assert shard.wake_ms is not None
-    assert 25_000 < shard.wake_ms <= 25_000 + EXPIRY_STEP_MS
-    assert removed(shard.run(now_ms=shard.wake_ms)) == ["ID:1", "ID:1\0a"]
-    assert shard.wake_ms > 95_000
-    assert shard.run(now_ms=shard.wake_ms) == [Update(1, b"ID:2")]
+    assert shard.due_ms is not None
+    assert 25_000 < shard.due_ms <= 25_000 + EXPIRY_STEP_MS + TIMEOUT_MS // ENDS_A_TIMEOUT
+    assert removed(shard.run(now_ms=shard.due_ms)) == ["ID:1", "ID:1\0a"]
+    assert shard.due_ms > 95_000
+    assert shard.run(now_ms=shard.due_ms) == [Update(1, b"ID:2")]
+    assert shard.due_ms is None
     assert shard.chunks.pieces == {}
 
 

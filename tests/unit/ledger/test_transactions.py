@@ -6,6 +6,7 @@ from tests.support.pipeline.shards import COMMITTED, TIMEOUT_MS, MemoryShard, ad
 from isthmus.errors import HardFailure
 from isthmus.journal.layout import Op
 from isthmus.ledger.events import CHUNK_BYTES, CLOCK, Event
+from isthmus.ledger.machine import ENDS_A_TIMEOUT
 from isthmus.ledger.pages import READ_PAGES
 
 IDS = ["s-t-0", "s-t-1", "s-t-2"]
@@ -95,8 +96,28 @@ def test_a_transaction_without_outcome_is_rolled_back_when_the_journal_is_past_i
 def test_a_transaction_without_outcome_is_rolled_back_by_a_timer_when_nothing_happens() -> None:
     shard = MemoryShard()
     shard.run(add(0, time_ms=1_000), now_ms=1_500)
-    assert shard.wake_ms == 1_501 + TIMEOUT_MS
-    assert removed(shard.run(now_ms=shard.wake_ms)) == ["s-t-0", "t"]
+    assert shard.due_ms is not None
+    assert 1_501 + TIMEOUT_MS <= shard.due_ms < 1_501 + TIMEOUT_MS + TIMEOUT_MS // ENDS_A_TIMEOUT
+    assert shard.run(now_ms=shard.due_ms - TIMEOUT_MS // ENDS_A_TIMEOUT) == []
+    assert shard.due_ms is not None
+    assert removed(shard.run(now_ms=shard.due_ms)) == ["s-t-0", "t"]
+    assert shard.due_ms is None
+
+
+def test_a_shard_that_waits_for_something_takes_part_in_every_batch() -> None:
+    shard = MemoryShard()
+    shard.run(add(0, time_ms=1_000), now_ms=1_500)
+    assert shard.wake_ms == 1_501
+    shard.run(now_ms=9_000)
+    assert shard.wake_ms == 9_001
+    shard.run(outcome(Op.ROLLBACK, 1, time_ms=9_500), now_ms=9_500)
+    assert shard.wake_ms == 9_001
+
+
+def test_a_prepared_transaction_is_told_of_and_not_waited_for() -> None:
+    shard = MemoryShard()
+    shard.run(add(0), outcome(Op.PREPARE, 1), now_ms=100)
+    assert (shard.wake_ms, shard.due_ms) == (101, None)
 
 
 def test_a_backlog_that_is_worked_off_late_is_judged_by_the_journals_time() -> None:

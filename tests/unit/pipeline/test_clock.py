@@ -1,4 +1,4 @@
-"""How often the ledger's clock ticks, and that it goes on with another client when its own is useless."""
+"""When the ledger's clock ticks, and that it goes on with another client when its own is useless."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from confluent_kafka import KafkaError
 
+from isthmus.journal.wake_ledger import LOOK_RECORDS
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline import clock
 from isthmus.pipeline.clock import Clock
@@ -16,7 +17,7 @@ class Producers:
     """Stands for Kafka's producers: counts them, and what they were given."""
 
     def __init__(self) -> None:
-        self.made = self.ticks = 0
+        self.made = self.records = 0
         self.error: KafkaError | None = None
         self._told: list[Callable[[KafkaError | None, object], None]] = []
 
@@ -25,10 +26,18 @@ class Producers:
         return self
 
     def produce(
-        self, _: str, *, on_delivery: Callable[[KafkaError | None, object], None], **__: object
+        self, _: str, *, on_delivery: Callable[[KafkaError | None, object], None] | None = None
     ) -> None:
-        self.ticks += 1
-        self._told.append(on_delivery)
+        self.records += 1
+        if on_delivery is not None:
+            self._told.append(on_delivery)
+
+    @property
+    def ticks(self) -> float:
+        return self.records / LOOK_RECORDS
+
+    def __len__(self) -> int:
+        return len(self._told)
 
     def poll(self, _: float) -> None:
         for told in self._told:
@@ -43,27 +52,48 @@ def producers(monkeypatch: pytest.MonkeyPatch) -> Producers:
     return made
 
 
-@pytest.mark.parametrize(("timeout_s", "ticks_a_minute"), [(300, 4), (86_400, 4), (60, 20), (2, 120)])
-def test_ticks_come_as_often_as_the_time_out_needs_them(
-    producers: Producers, timeout_s: int, ticks_a_minute: int
-) -> None:
-    seconds = 0.0
-    ticking = Clock(Kafka("h:1"), "clock", timeout_s * 1000, now=lambda: seconds)
-    while seconds < 60:
-        ticking.poll()
-        seconds += 0.25
-    assert producers.ticks == ticks_a_minute
+class Ticking:
+    """A clock, and the time."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000.0
+        self.clock = Clock(Kafka("h:1"), "clock", now=lambda: self.seconds)
+
+    def go_on(self, seconds: float) -> None:
+        for _ in range(int(seconds * 4)):
+            self.clock.poll()
+            self.seconds += 0.25
 
 
-def test_a_client_whose_tick_kafka_did_not_get_is_replaced(producers: Producers) -> None:
-    seconds = 0.0
-    ticking = Clock(Kafka("h:1"), "clock", 1000, now=lambda: seconds)
-    ticking.poll()
-    seconds = 1.0
-    ticking.poll()
-    assert (producers.made, producers.ticks) == (1, 2)
+def test_a_clock_that_nobody_waits_for_ticks_at_the_start_alone(producers: Producers) -> None:
+    ticking = Ticking()
+    ticking.go_on(600)
+    assert producers.ticks == 1
+
+
+def test_it_ticks_when_the_ledger_has_something_to_do(producers: Producers) -> None:
+    ticking = Ticking()
+    ticking.go_on(1)
+    ticking.clock.wake_at(1_100_000)
+    ticking.clock.wake_at(1_050_000)
+    ticking.go_on(48.75)
+    assert producers.ticks == 1
+    ticking.go_on(1)
+    assert producers.ticks == 2
+    ticking.go_on(100)  # whoever waits for more says so again
+    assert producers.ticks == 2
+
+
+def test_what_a_ledger_did_not_tell_is_found_out_in_the_end(producers: Producers) -> None:
+    ticking = Ticking()
+    ticking.go_on(clock.LONGEST_SLEEP_S + 1)
+    assert producers.ticks == 2
+
+
+def test_a_tick_that_kafka_did_not_get_is_made_up_for_with_another_client(producers: Producers) -> None:
+    ticking = Ticking()
     producers.error = KafkaError(KafkaError._MSG_TIMED_OUT)
-    ticking.poll()
-    seconds = 2.0
-    ticking.poll()
-    assert (producers.made, producers.ticks) == (2, 3)
+    ticking.go_on(0.5)
+    producers.error = None
+    ticking.go_on(10)
+    assert (producers.made, producers.ticks) == (2, 2)

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from threading import Event
 
 import pytest
-from tests.support.polling import eventually
+from tests.support.polling import PATIENCE_S, eventually
 from tests.support.routing import plan, route
 
 from isthmus.errors import HardFailure, Outage
@@ -105,3 +106,19 @@ def test_a_topic_that_is_gone_is_told() -> None:
 def test_a_topic_that_a_broker_does_not_know_of_yet_is_not_gone() -> None:
     watch = TopicWatch(failing(GONE), look_s=0)
     assert answers(watch) == [PLAN]
+
+
+def test_a_look_that_began_before_a_reload_is_not_compared_with_its_routes() -> None:
+    goes_on, plans = Event(), [PLAN, replace(PLAN, max_source_bytes=7)]
+
+    def ask() -> RoutingPlan:
+        answer = plans.pop(0)
+        if answer is PLAN:
+            assert goes_on.wait(PATIENCE_S)
+        return answer
+
+    watch = TopicWatch(ask, look_s=0)
+    eventually(lambda: (watch.poll(), len(plans))[1] == 1)
+    watch.forget()
+    goes_on.set()
+    assert [each.max_source_bytes for each in answers(watch)] == [7]

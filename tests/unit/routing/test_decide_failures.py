@@ -55,7 +55,7 @@ def test_a_message_without_a_usable_key_is_a_soft_failure(sent: Message, error: 
 def test_a_message_that_is_neither_text_nor_binary_is_a_soft_failure(kind: BodyKind) -> None:
     decision = decided(plan(route()), of_kind(kind))
     assert isinstance(decision.error, ConversionFailure)
-    assert str(decision.error) == f"a {kind} message has no jms form"
+    assert str(decision.error) == f"a message of the kind {kind} has no jms form"
 
 
 @pytest.mark.parametrize("convert", ["jms", "default"])
@@ -180,7 +180,7 @@ def test_a_dead_letter_keeps_all_that_arrived_and_says_what_went_wrong_and_where
             ("jmsbridge.origin", b"b"),
             ("isthmus.id", PLACE.encode()),
             ("isthmus.error.code", b"conversion"),
-            ("isthmus.error.message", b"a map message has no jms form"),
+            ("isthmus.error.message", b"a message of the kind map has no jms form"),
             ("isthmus.error.route", b"orders"),
         ],
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import pytest
 
 from isthmus.telemetry.events import Event, read_event
@@ -31,7 +29,7 @@ def test_a_line_has_position_route_reason_and_code(caplog: pytest.LogCaptureFixt
 
 def test_a_flood_becomes_a_few_lines_and_a_number(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    log = FailureLog(logging.getLogger("flood"), clock)
+    log = FailureLog(clock)
     for _ in range(1_000):
         log.tell(FAILURE)
     assert len(caplog.messages) == LINES_AT_ONCE

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
+from isthmus.events import take_counts
+from isthmus.events.amqp import LoginRefused
 from isthmus.routing.counts import BatchCounts, RouteCounts
 from isthmus.routing.plan import Outcome
 from isthmus.telemetry.events import Event
@@ -170,7 +173,15 @@ def test_before_the_first_message_all_is_zero() -> None:
     samples = scraped(RouterMetrics("b", {"orders": "t"}))
     assert samples["isthmus_routing_latency_avg_seconds", labels()] == 0
     assert samples["isthmus_route_success_rate_total", labels(route="orders")] == 0
-    assert set(samples.values()) == {0}
+    assert {value for (name, _), value in samples.items() if name != "isthmus_events_total"} == {0}
+
+
+def test_every_event_is_a_counter_that_begins_at_zero() -> None:
+    take_counts()
+    LoginRefused("10.0.0.1").emit(quietly=True)
+    samples = scraped(RouterMetrics("b", {}))
+    assert samples["isthmus_events_total", labels(event="amqp.login_refused", level="warning")] == 1
+    assert samples["isthmus_events_total", labels(event="bridge.reloaded", level="warning")] == 0
 
 
 def test_batches_are_counted(metrics: RouterMetrics) -> None:
@@ -188,3 +199,78 @@ def test_names_that_prometheus_must_escape_survive() -> None:
 def test_a_batch_of_another_plan_is_not_counted_in_silence() -> None:
     with pytest.raises(ValueError, match="is shorter"):
         RouterMetrics("b", {"orders": "t"}).add(BatchCounts([]))
+
+
+def test_a_router_that_routes_nothing_while_records_wait_is_stalled() -> None:
+    now = [0.0]
+    metrics = RouterMetrics("b", {"r": "t"}, clock=lambda: now[0])
+    metrics.see_sources({("j", 0): 1_000})
+    now[0] = 40.0
+    assert metrics.stalled_s == 40.0
+    metrics.routed({("j", 0): 500})
+    assert metrics.stalled_s == 0.0
+    now[0] = 45.0
+    assert metrics.stalled_s == 5.0
+    metrics.routed({("j", 0): 1_000})
+    now[0] = 500.0
+    metrics.see_sources({("j", 0): 1_000})
+    now[0] = 501.0
+    metrics.see_sources({("j", 0): 2_000})  # much at once, after a long silence
+    assert metrics.stalled_s == 1.0
+
+
+def test_routes_that_stay_keep_their_counts_when_others_change() -> None:
+    metrics = RouterMetrics("b", {"old": "o", "stays": "s"})
+    metrics.add(BatchCounts((RouteCounts(1, 0), RouteCounts(2, 1)), {}))
+    metrics.change_routes({"stays": "s", "new": "n"})
+    assert metrics.routes.keys() == {"stays", "new"}
+    assert (metrics.routes["stays"].success, metrics.routes["stays"].failure) == (2, 1)
+    metrics.add(BatchCounts((RouteCounts(1, 0), RouteCounts(5, 0)), {}))
+    assert [counts.success for counts in metrics.routes.values()] == [3, 5]
+
+
+def published(route: str, latency_ms: int, size: int, offset: int = 0) -> Event:
+    return replace(
+        measured(route, 1, 1, offset), taken_ms=1_000_000, published_ms=1_000_000 + latency_ms, bytes=size
+    )
+
+
+def test_the_time_from_intake_to_publication_is_a_histogram_of_each_route(metrics: RouterMetrics) -> None:
+    metrics.told(published("orders", 4, 100))
+    metrics.told(published("orders", 700, 100))
+    samples = scraped(metrics)
+    name = "isthmus_end_to_end_latency_seconds"
+    assert samples[f"{name}_bucket", labels(route="orders", le="0.0025")] == 0
+    assert samples[f"{name}_bucket", labels(route="orders", le="0.005")] == 1
+    assert samples[f"{name}_bucket", labels(route="orders", le="+Inf")] == 2
+    assert samples[f"{name}_count", labels(route="orders")] == 2
+    assert samples[f"{name}_sum", labels(route="orders")] == pytest.approx(0.704)
+    assert samples[f"{name}_count", labels(route="billing")] == 0
+
+
+def test_what_was_not_published_has_no_latency(metrics: RouterMetrics) -> None:
+    metrics.told(replace(published("orders", 4, 100), outcome="skipped", code="key", reason="none"))
+    samples = scraped(metrics)
+    assert samples["isthmus_end_to_end_latency_seconds_count", labels(route="orders")] == 0
+
+
+def test_bytes_of_a_route_go_by_the_sizes_that_were_measured(metrics: RouterMetrics) -> None:
+    assert scraped(metrics)["isthmus_route_bytes_total", labels(route="orders")] == 0
+    metrics.told(published("orders", 4, 100))
+    assert scraped(metrics)["isthmus_route_bytes_total", labels(route="orders")] == 500
+
+
+def test_restarts_of_queries_are_counted(metrics: RouterMetrics) -> None:
+    metrics.restarted("router")
+    samples = scraped(metrics)
+    assert samples["isthmus_query_restarts_total", labels(query="router")] == 1
+    assert samples["isthmus_query_restarts_total", labels(query="ledger")] == 0
+
+
+def test_routes_that_stay_keep_their_latency_and_bytes(metrics: RouterMetrics) -> None:
+    metrics.told(published("orders", 4, 100))
+    metrics.change_routes({"orders": "t", "new": "v"})
+    samples = scraped(metrics)
+    assert samples["isthmus_end_to_end_latency_seconds_count", labels(route="orders")] == 1
+    assert samples["isthmus_end_to_end_latency_seconds_count", labels(route="new")] == 0
+    assert samples["isthmus_route_bytes_total", labels(route="orders")] == 500

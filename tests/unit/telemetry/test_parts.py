@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prometheus_client import CollectorRegistry, generate_latest
 
-from isthmus.telemetry.parts import Flow, PartMetrics, PartReport, quantiles
+from isthmus.telemetry.parts import AddressTraffic, Flow, PartMetrics, PartReport, quantiles
 
 CONNECTOR = PartReport(
     name="orders",
@@ -71,3 +73,34 @@ def test_quantiles_are_those_of_the_nearest_rank() -> None:
     assert quantiles([]) == {}
     assert set(quantiles([0.5]).values()) == {0.5}
     assert quantiles([3, 1, 2])[0.5] == 2
+
+
+def test_prometheus_gets_links_by_address_and_open_transactions() -> None:
+    links = [AddressTraffic("in", "orders", 2, 10, 1_000), AddressTraffic("out", "orders", 1, 5, 600)]
+    server = PartReport(
+        name="amqp",
+        kind="intake",
+        system="amqp",
+        connected=True,
+        links=links,
+        transactions=3,
+        oldest_transaction_s=1.5,
+    )
+    registry = CollectorRegistry()
+    registry.register(PartMetrics("b", lambda: [server, INTAKE]))
+    lines = generate_latest(registry).decode().splitlines()
+    labels = '{address="orders",bridge="b",direction="in",part="amqp"}'
+    assert f"isthmus_amqp_links{labels} 2.0" in lines
+    assert f"isthmus_amqp_link_messages_total{labels} 10.0" in lines
+    assert f"isthmus_amqp_link_bytes_total{labels} 1000.0" in lines
+    assert 'isthmus_transactions_open{bridge="b",part="amqp"} 3.0' in lines
+    assert 'isthmus_transaction_age_max_seconds{bridge="b",part="amqp"} 1.5' in lines
+    assert not any(line.startswith("isthmus_transactions_open") and 'part="in"' in line for line in lines)
+
+
+def test_prometheus_gets_the_lag_of_parts_that_have_an_outbox() -> None:
+    registry = CollectorRegistry()
+    registry.register(PartMetrics("b", lambda: [replace(CONNECTOR, lag=7), INTAKE]))
+    lines = generate_latest(registry).decode().splitlines()
+    assert 'isthmus_part_lag_records{bridge="b",kind="connector",part="orders"} 7.0' in lines
+    assert sum(line.startswith("isthmus_part_lag_records{") for line in lines) == 1

@@ -84,7 +84,7 @@ class Broker:
 
     @contextmanager
     def connection(self) -> Iterator[BlockingConnection]:
-        connection = BlockingConnection(self.url, timeout=20)
+        connection = BlockingConnection(self.url, timeout=60)
         try:
             yield connection
         finally:
@@ -111,7 +111,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory, tls: Path) -> Iterator[Brok
 
 def client(url: str, **settings: Any) -> AmqpClient:
     given = {"url": url, "reconnect.max-wait": "500ms", **settings}
-    return AmqpClient(BrokerSettings.model_validate(given), name="main", container_id="isthmus.test.main")
+    return AmqpClient(BrokerSettings.of(given), name="main", container_id="isthmus.test.main")
 
 
 async def never(message: Message | OutboundMessage, failure: SoftFailure) -> None:
@@ -254,13 +254,13 @@ def test_a_request_is_answered_on_the_requesters_temporary_queue(broker: Broker)
     with broker.connection() as connection:
         inbox = connection.create_receiver(None, dynamic=True)
         address = inbox.link.remote_source.address
-        assert asked.wait(20)
+        assert asked.wait(60)
         connection.create_sender(queue, options=_Asking("queue")).send(
             proton.Message("question", reply_to=address, correlation_id="c-1")
         )
-        got = inbox.receive(timeout=20)
+        got = inbox.receive(timeout=60)
         inbox.accept()
-    responder.join(20)
+    responder.join(60)
     assert (got.body, got.correlation_id, got.address) == ("answer", "c-1", address)
 
 

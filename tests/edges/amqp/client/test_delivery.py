@@ -35,7 +35,7 @@ async def delivering(
     url: str, convert: str = "jms", *, answer_s: float = 30, patience_s: float = 30, **settings: Any
 ) -> AsyncIterator[AmqpDelivery]:
     given = {"url": url, "reconnect.max-wait": "200ms", **settings}
-    client = AmqpClient(BrokerSettings.model_validate(given), name="b", container_id="isthmus.test.b")
+    client = AmqpClient(BrokerSettings.of(given), name="b", container_id="isthmus.test.b")
     async with running(client):
         await eventually(lambda: client.connected)
         yield AmqpDelivery(client, lambda _: converter(convert), answer_s=answer_s, patience_s=patience_s)

@@ -38,7 +38,7 @@ class Run:
         self.dead = DeadLetterBox()
         given = {"reconnect.max-wait": "200ms", "intake.addresses": addresses, **settings}
         self.client = AmqpClient(
-            BrokerSettings.model_validate({"url": url, **given}), name="b", container_id="isthmus.test.b"
+            BrokerSettings.of({"url": url, **given}), name="b", container_id="isthmus.test.b"
         )
         self.intake = AmqpIntake(
             self.client, self.journal, dead_letters=self.dead, max_message_size=100_000, max_bytes=max_bytes

@@ -38,7 +38,7 @@ def test_a_broker_keeps_its_messages_through_an_absence_of_kafka(tmp_path: Path)
 
         async def scenario() -> None:
             settings = {"url": broker.url, "intake.addresses": "orders", "intake.credit": str(CREDIT)}
-            client = AmqpClient(BrokerSettings.model_validate(settings), name="b", container_id="c")
+            client = AmqpClient(BrokerSettings.of(settings), name="b", container_id="c")
             journal = await EdgeJournal.open(kafka, JournalSettings(topic="journal"))
             intake = AmqpIntake(client, journal, dead_letters=never, max_message_size=1_000_000)
             async with running(intake):

@@ -48,7 +48,7 @@ def encrypted(tls: Path) -> AmqpsSettings:
 
 def client(url: str, **settings: Any) -> AmqpClient:
     given = {"url": url, "reconnect.max-wait": "200ms", **settings}
-    return AmqpClient(BrokerSettings.model_validate(given), name="b", container_id="isthmus.test.b")
+    return AmqpClient(BrokerSettings.of(given), name="b", container_id="isthmus.test.b")
 
 
 def who_came(server: RunningServer, url: str, **settings: Any) -> tuple[str, str]:
@@ -130,7 +130,7 @@ def test_a_broker_that_refuses_the_bridge_at_the_start_ends_it_and_nobody_sees_t
 def test_a_password_crosses_no_network_unencrypted_unless_that_is_allowed(
     url: str, settings: dict[str, str], plain: bool
 ) -> None:
-    broker = BrokerSettings.model_validate({"url": url, "user": "u", "password": "p", **settings})
+    broker = BrokerSettings.of({"url": url, "user": "u", "password": "p", **settings})
     offered = mechanisms(broker, broker.servers[0])
     assert ("PLAIN" in offered) is plain
     assert offered[:2] == ("SCRAM-SHA-512", "SCRAM-SHA-256")
@@ -138,10 +138,10 @@ def test_a_password_crosses_no_network_unencrypted_unless_that_is_allowed(
 
 def test_a_broker_that_is_looked_for_says_who_it_is(users: Users) -> None:
     with RunningServer(users=users, users_file="x") as server:
-        broker = BrokerSettings.model_validate({"url": f"amqp://bridge:{QUOTED}@127.0.0.1:{server.port}"})
-        assert reach(broker, "b") == f"amqp://127.0.0.1:{server.port} answers, as isthmus"
+        broker = BrokerSettings.of({"url": f"amqp://bridge:{QUOTED}@127.0.0.1:{server.port}"})
+        assert reach(broker, "main", "b") == f"amqp://127.0.0.1:{server.port} answers, as isthmus"
     with pytest.raises(Unreachable, match=f"amqp://127.0.0.1:{broker.servers[0].port} cannot be reached: "):
-        reach(broker, "b")
+        reach(broker, "main", "b")
 
 
 def test_the_next_server_is_tried_when_the_first_is_not_there() -> None:

@@ -58,7 +58,7 @@ async def misfit(odd: Odd, answer: Open | None = None) -> AsyncIterator[AmqpClie
     async with server:
         url = f"amqp://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         given = {"url": url, "reconnect.max-wait": "100ms"}
-        yield AmqpClient(BrokerSettings.model_validate(given), name="odd", container_id="c")
+        yield AmqpClient(BrokerSettings.of(given), name="odd", container_id="c")
 
 
 def accept(event: LinkAttached) -> None:

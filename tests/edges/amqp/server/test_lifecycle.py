@@ -10,6 +10,7 @@ from isthmus.edges.amqp.protocol import Closed, Limits
 from isthmus.edges.amqp.protocol.frames import EMPTY_FRAME
 from isthmus.edges.amqp.protocol.performatives import Detach
 from isthmus.edges.amqp.protocol.terms import Accepted
+from isthmus.telemetry.parts import Clients
 
 
 def test_close_waits_for_what_is_under_way_and_says_goodbye() -> None:
@@ -81,3 +82,18 @@ def test_a_client_that_drops_leaves_nothing_behind() -> None:
                 wire.pump()
         eventually(lambda: server.amqp.connections == 0, timeout_s=5)
         eventually(lambda: len(server.memory.entries) == 5, timeout_s=5)
+
+
+def test_who_is_connected_is_told_with_what_goes_over_each_link() -> None:
+    with RunningServer() as server, Wire(server.port) as wire:
+        link = wire.open().sender("orders")
+        server.memory.held = True
+        link.send(b"1", message("x"))
+        wire.pump()
+        eventually(lambda: server.memory.waiting == 1, timeout_s=5)
+        [client] = server.amqp.clients(10).shown
+        assert (client.user, client.address) == ("anonymous", "127.0.0.1")
+        [told] = client.links
+        assert (told.address, told.direction, told.deliveries, told.in_flight) == ("orders", "in", 1, 1)
+        assert told.credit > 0
+    assert server.amqp.clients(10) == Clients()

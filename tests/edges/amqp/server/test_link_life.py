@@ -31,6 +31,12 @@ class Filler:
         assert isinstance(asked, Source)
         self.source = Source(asked.address or "made", dynamic=asked.dynamic)
 
+    @property
+    def unsettled(self) -> list[bytes]:
+        return []
+
+    def resume(self, request: ReceiverRequest, *, lost: bool) -> None: ...
+
     def on_flow(self) -> None:
         if self.source.address == "on_flow":
             raise ZeroDivisionError(self.source.address)
@@ -84,8 +90,10 @@ class Fillers:
         self.nodes.append(f"node-{len(self.nodes)}")
         return self.nodes[-1]
 
-    async def delete_node(self, address: str) -> None:
+    async def leave_node(self, address: str) -> None:
         self.deleted.append(address)
+
+    async def link_node(self, address: str, links: int) -> None: ...
 
 
 class BrokenAddresses(AnyAddress):

@@ -38,7 +38,7 @@ def rhea() -> Client:
             env={**os.environ, "NODE_PATH": str(modules)},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert done.returncode == 0, done.stderr

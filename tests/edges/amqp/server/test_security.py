@@ -79,13 +79,14 @@ def test_scram_needs_no_encryption(users: Users) -> None:
         assert wire.engine.sasl.identity == ("alice", "SCRAM-SHA-512")
 
 
-def test_a_wrong_password_is_turned_away(users: Users) -> None:
+def test_a_wrong_password_is_turned_away(users: Users, caplog: pytest.LogCaptureFixture) -> None:
     with (
         RunningServer(users=users, users_file="x") as server,
         Wire(server.port, SaslClient("alice", "wrong")) as wire,
     ):
         assert wire.until(Closed).error is not None
         assert wire.engine.remote_open is None
+        assert caplog.messages == ["a login from 127.0.0.1 was refused"]
 
 
 def test_nobody_comes_in_without_a_name_where_users_have_them(users: Users) -> None:

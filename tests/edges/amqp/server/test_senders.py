@@ -302,7 +302,7 @@ def test_receiving_is_refused_where_nothing_can_be_received(connection: Blocking
 
 def test_many_clients_are_served_at_a_time(server: RunningServer) -> None:
     def send() -> None:
-        connection = BlockingConnection(server.url, timeout=20)
+        connection = BlockingConnection(server.url, timeout=60)
         sender = connection.create_sender("orders")
         for number in range(20):
             sender.send(Message(str(number)))
@@ -312,7 +312,7 @@ def test_many_clients_are_served_at_a_time(server: RunningServer) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     by_session: dict[str, list[bytes | None]] = {}
     for entry in server.memory.entries:
         body = entry.message.body.slice(entry.message.value)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.support.amqp.server import RunningServer
 from tests.support.amqp.wire import RawWire, message
+from tests.support.polling import eventually
 
 from isthmus.codecs.amqp import AmqpMessage, AmqpValue, Symbol, UInt
 from isthmus.edges.amqp.protocol import Delivery
@@ -27,6 +28,7 @@ from isthmus.edges.amqp.protocol.performatives import (
 )
 from isthmus.edges.amqp.protocol.terms import (
     ACCEPTED,
+    LIFETIME_POLICIES,
     Coordinator,
     Declare,
     Declared,
@@ -55,13 +57,17 @@ class One:
 
     def __init__(self, request: ReceiverRequest) -> None:
         self.source = Source("prices")
+        self.unsettled: list[bytes] = []
         self._request = request
         self._sent = False
+
+    def resume(self, request: ReceiverRequest, *, lost: bool) -> None: ...
 
     def on_flow(self) -> None:
         if self._request.link.credit and not self._sent:
             self._sent = True
             self._request.link.send(b"tag", message("x"))
+            self.unsettled.append(b"tag")
             self._request.wake()
 
     def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None: ...
@@ -185,6 +191,18 @@ def test_the_coordinator_detaches_a_client_that_does_not_know_rejected(wire: Raw
     assert error.condition == "amqp:transaction:unknown-id"
 
 
+@pytest.mark.parametrize("word", [Declare(), Discharge(b"any")])
+def test_the_coordinator_detaches_a_client_that_does_not_wait_for_its_word(
+    wire: RawWire, word: Composite
+) -> None:
+    attach_coordinator(wire)
+    data = AmqpMessage(body=AmqpValue(word.described())).encode()
+    wire.frame(Transfer(9, 0, b"word", 0, True), data)
+    error = wire.until(Detach)[0].error
+    assert error is not None
+    assert error.condition == "amqp:illegal-state"
+
+
 def test_an_acceptance_in_an_unknown_transaction_is_answered(wire: RawWire) -> None:
     wire.send(Attach("in", 0, True, source=Source("prices"), target=Target()))
     wire.until(Attach)
@@ -205,6 +223,45 @@ def test_an_acceptance_in_an_unknown_transaction_is_answered(wire: RawWire) -> N
     error = wire.until(Detach)[0].error
     assert error is not None
     assert error.condition == "amqp:transaction:unknown-id"
+
+
+@pytest.mark.parametrize("other", [None, b"unknown", [1]])
+def test_credit_in_a_transaction_is_for_one_that_is_there(wire: RawWire, other: object) -> None:
+    attach_coordinator(wire)
+    declared = declare(wire)
+    id = declared if other is None else other
+    wire.send(Attach("in", 0, True, source=Source("prices"), target=Target()))
+    window = {"next_incoming_id": 0, "incoming_window": 10, "next_outgoing_id": 1, "outgoing_window": 0}
+    credit = {"handle": 0, "delivery_count": 0, "link_credit": 1, "properties": {Symbol("txn-id"): id}}
+    wire.send(Flow(**window, **credit))
+    if other is None:
+        wire.until(Transfer)
+        return
+    error = wire.until(Detach)[0].error
+    assert error is not None
+    assert error.condition == "amqp:transaction:unknown-id"
+
+
+def test_a_delivery_without_a_message_ends_its_link(wire: RawWire) -> None:
+    attach_sender(wire, "orders", BOTH)
+    wire.frame(Transfer(0, 0, b"tag", 0))
+    error = wire.until(Detach)[0].error
+    assert error is not None
+    assert error.condition == "amqp:not-implemented"
+    assert not wire.all(Disposition)
+
+
+def test_a_disposition_is_of_one_link() -> None:
+    with RunningServer() as server, RawWire(server.port) as wire:
+        attach_sender(wire.open(), "orders")
+        attach_sender(wire, "orders", handle=1)
+        server.memory.held = True
+        for id, handle in enumerate((0, 0, 1, 1)):
+            wire.frame(Transfer(handle, id, b"%d" % id, 0), message("x"))
+        eventually(lambda: server.memory.waiting == 4, timeout_s=5)
+        server.release()
+        runs = [(each.first, each.last) for each in wire.until(Disposition, 2)]
+    assert runs == [(0, 1), (2, 3)]
 
 
 def test_a_message_has_one_format(wire: RawWire) -> None:
@@ -285,6 +342,7 @@ class Kept(One):
 
     def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:
         self._told.append(type(state).__name__)
+        self.unsettled.clear()
 
     async def close(self, *, detached: bool, lost: bool) -> None:
         self._told.append("lost" if lost else "detached" if detached else "closed")
@@ -301,8 +359,10 @@ class Keeps:
         self.told.append("node made")
         return "isthmus.temporary.2"
 
-    async def delete_node(self, address: str) -> None:
-        self.told.append("node deleted")
+    async def leave_node(self, address: str) -> None:
+        self.told.append("node left")
+
+    async def link_node(self, address: str, links: int) -> None: ...
 
 
 @pytest.fixture
@@ -359,17 +419,11 @@ def test_nothing_is_kept_of_a_link_that_is_closed_or_expires_with_its_detach(
     assert keeps.told == ["closed", "detached"]
 
 
-def test_a_link_that_is_attached_again_takes_over_what_was_unsettled(kept: RawWire, keeps: Keeps) -> None:
-    receive_one(kept)
-    kept.send(Detach(0))
-    kept.until(Detach)
-    receive_one(kept, unsettled={b"tag": ACCEPTED.described()})
-    assert kept.all(Attach)[-1].unsettled == {}
-    assert keeps.told == ["Accepted", "detached"]
-
-
-def test_a_dynamic_node_outlives_a_detach_and_not_a_close(kept: RawWire, keeps: Keeps) -> None:
-    lifetime = {Symbol("lifetime-policy"): DeleteOnClose().described()}
+@pytest.mark.parametrize("policy", LIFETIME_POLICIES)
+def test_a_dynamic_node_outlives_a_detach_and_its_link_knows_its_lifetime(
+    kept: RawWire, keeps: Keeps, policy: type[Composite]
+) -> None:
+    lifetime = {Symbol("lifetime-policy"): policy().described()}
     dynamic = Source(dynamic=True, dynamic_node_properties=lifetime)
     receive_one(kept, dynamic)
     granted = kept.all(Attach)[-1].source
@@ -381,10 +435,11 @@ def test_a_dynamic_node_outlives_a_detach_and_not_a_close(kept: RawWire, keeps: 
     again = kept.all(Attach)[-1].source
     assert isinstance(again, Source)
     assert (again.address, again.dynamic) == (granted.address, True)
-    assert "node deleted" not in keeps.told
+    assert again.dynamic_node_properties == lifetime
+    assert "node left" not in keeps.told
     kept.send(Detach(0, True))
     kept.until(Detach, 2)
-    assert keeps.told.count("node deleted") == 1
+    assert keeps.told.count("node left") == 1
 
 
 def test_a_dynamic_target_outlives_a_detach_and_not_its_session(kept: RawWire, keeps: Keeps) -> None:
@@ -397,7 +452,24 @@ def test_a_dynamic_target_outlives_a_detach_and_not_its_session(kept: RawWire, k
     assert keeps.told == ["node made"]
     kept.send(Detach(0), End())
     kept.until(End)
-    assert keeps.told == ["node made", "node deleted"]
+    assert keeps.told == ["node made", "node left"]
+
+
+@pytest.mark.parametrize("policy", LIFETIME_POLICIES)
+@pytest.mark.parametrize("capability", ["temporary-queue", None])
+def test_a_dynamic_target_gets_the_lifetime_that_it_asks_for_unless_it_is_jms_s(
+    kept: RawWire, policy: type[Composite], capability: str | None
+) -> None:
+    target = Target(
+        dynamic=True,
+        dynamic_node_properties={Symbol("lifetime-policy"): policy().described()},
+        capabilities=(capability,) if capability else (),
+    )
+    kept.send(Attach("out", 0, False, source=Source(), target=target, initial_delivery_count=0))
+    granted = kept.until(Attach)[0].target
+    assert isinstance(granted, Target)
+    expected = DeleteOnClose if capability else policy
+    assert granted.dynamic_node_properties == {Symbol("lifetime-policy"): expected().described()}
 
 
 @pytest.mark.parametrize("name", ["lifetime-policy", "supported-dist-modes"])

@@ -23,6 +23,7 @@ from isthmus.edges.amqp.protocol.terms import (
 )
 from isthmus.errors import HardFailure, OversizeFailure
 from isthmus.journal.layout import Entry, Op
+from isthmus.telemetry.parts import AddressTraffic
 
 
 @pytest.fixture
@@ -235,6 +236,21 @@ def test_a_message_that_is_not_taken_turns_commit_into_rollback(
     assert condition(wire.discharge(coordinator, id)) == "amqp:transaction:rollback"
     assert server.memory.operations == (["ADD_TX", "ROLLBACK"] if spilled else [])
     assert held_bytes(server) == 0
+
+
+def test_a_message_that_ends_its_link_turns_commit_into_rollback(server: RunningServer, wire: Wire) -> None:
+    link = wire.sender("orders")
+    coordinator = wire.coordinator()
+    id, other = wire.declare(coordinator), wire.declare(coordinator)
+    link.send(b"1", message("a"), state=TransactionalState(id))
+    link.send(b"2", message("x" * 1_100_000), state=TransactionalState(id))
+    link.send(b"3", message("behind it"), state=TransactionalState(other))
+    error = wire.until(LinkDetached).error
+    assert error is not None
+    assert error.condition == "amqp:link:message-size-exceeded"
+    assert condition(wire.discharge(coordinator, id)) == "amqp:transaction:rollback"
+    assert condition(wire.discharge(coordinator, other)) == "amqp:transaction:rollback"
+    assert server.memory.operations == []
 
 
 def test_two_transactions_do_not_disturb_each_other(server: RunningServer, wire: Wire) -> None:
@@ -471,3 +487,31 @@ def test_a_connection_has_a_limited_number_of_transactions_open(wire: Wire) -> N
     assert isinstance(last, Rejected)
     assert last.error is not None
     assert last.error.condition == "amqp:resource-limit-exceeded"
+
+
+def test_open_transactions_are_counted_until_they_are_discharged(server: RunningServer, wire: Wire) -> None:
+    assert server.amqp.transactions == (0, 0.0)
+    coordinator = wire.coordinator()
+    first, second = wire.declare(coordinator), wire.declare(coordinator)
+    count, oldest_s = server.amqp.transactions
+    assert count == 2
+    assert oldest_s > 0
+    wire.discharge(coordinator, first)
+    assert server.amqp.transactions[0] == 1
+    wire.discharge(coordinator, second, fail=True)
+    assert server.amqp.transactions == (0, 0.0)
+
+
+def test_a_link_counts_its_messages_under_its_address_while_it_is_open(
+    server: RunningServer, wire: Wire
+) -> None:
+    sender = wire.sender("orders")
+    data = message("a")
+    for tag in (b"1", b"2"):
+        sender.send(tag, data)
+    wire.pump()
+    [link] = [each for each in server.amqp.traffic.reports() if each.address == "orders"]
+    assert link == AddressTraffic("in", "orders", 1, 2, 2 * len(data))
+    sender.detach()
+    wire.pump()
+    eventually(lambda: [each.links for each in server.amqp.traffic.reports()] == [0], timeout_s=5)

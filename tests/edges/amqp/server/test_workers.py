@@ -15,20 +15,26 @@ from tests.support.amqp.wire import Wire, message
 from tests.support.names import unique
 from tests.support.polling import eventually
 
+from isthmus import events
 from isthmus.config import Settings
 from isthmus.config.model.amqp import AmqpSettings
 from isthmus.config.model.settings import KafkaSettings
+from isthmus.edges.amqp.protocol import LinkAttached
+from isthmus.edges.amqp.protocol.terms import Source, Target
 from isthmus.edges.amqp.server import workers
 from isthmus.edges.amqp.server.workers import AmqpWorkers
 from isthmus.edges.service import EdgeService
+from isthmus.errors import HardFailure
 from isthmus.journal import layout
 from isthmus.journal.layout import Record
 from isthmus.kafka.blocking import read_topic
 from isthmus.kafka.options import Kafka
 from isthmus.kafka.own_topics import make_own_topics
-from isthmus.telemetry.parts import Flow
+from isthmus.telemetry.parts import Clients, Flow, QueueReport
 
 CONNECTIONS = 40
+LINKS = 900
+"""To tell of them takes more than a pipe, or a reader of lines, has room for."""
 MESSAGES = 25
 
 
@@ -86,6 +92,7 @@ def _is_worker(pid: int) -> bool:
 
 
 def test_all_messages_of_many_connections_arrive_in_order(bridge: Bridge) -> None:
+    events.take_counts()
     with ExitStack() as connections:
         wires = [connections.enter_context(Wire(bridge.port)) for _ in range(CONNECTIONS)]
         links = [wire.open().sender("orders") for wire in wires]
@@ -96,14 +103,16 @@ def test_all_messages_of_many_connections_arrive_in_order(bridge: Bridge) -> Non
             wire.pump()
         for wire in wires:
             wire.wait(lambda wire=wire: all(each.settled for each in sent if each.link in links_of(wire)))
-        counts = bridge.workers.counts
-        eventually(lambda: counts()["accepted"] == CONNECTIONS * MESSAGES, timeout_s=10)
-        assert counts()["connections"] == CONNECTIONS
+        figures = bridge.workers.figures
+        eventually(lambda: figures().counts["accepted"] == CONNECTIONS * MESSAGES, timeout_s=10)
+        assert figures().counts["connections"] == CONNECTIONS
+        assert [(each.address, each.links) for each in figures().links] == [("orders", CONNECTIONS)]
+        assert events.counts()["amqp.client_connected"] == CONNECTIONS
         report = bridge.workers.report()
         size = sum(len(message(str(number))) for number in range(MESSAGES))
         assert report.taken == Flow(CONNECTIONS * MESSAGES, CONNECTIONS * size)
         assert (report.connects, report.disconnects) == (CONNECTIONS, 0)
-        shares = [each["connections"] for each in bridge.workers._counts.values()]
+        shares = [each.counts["connections"] for each in bridge.workers._figures.values()]
         assert len(shares) == 2
         assert min(shares) > 0
     assert list(bridge.journal().values()) == [[str(number) for number in range(MESSAGES)]] * CONNECTIONS
@@ -111,6 +120,51 @@ def test_all_messages_of_many_connections_arrive_in_order(bridge: Bridge) -> Non
 
 def links_of(wire: Wire) -> list[object]:
     return [link for session in wire.engine.sessions.values() for link in session.links.values()]
+
+
+def test_the_clients_of_all_workers_are_told_with_their_links_and_queues(bridge: Bridge) -> None:
+    with ExitStack() as connections:
+        wires = [connections.enter_context(Wire(bridge.port)) for _ in range(CONNECTIONS)]
+        for wire in wires:
+            link = wire.open().engine.begin().receiver("in")
+            link.attach(source=Source("shelf", capabilities=("queue",)), target=Target())
+            wire.until(LinkAttached)
+        eventually(lambda: min(each.counts["connections"] for each in bridge.workers._figures.values()) > 0)
+        found = bridge.service.clients(CONNECTIONS + 1)
+        assert found.connected == len(found.shown) == CONNECTIONS
+        assert {tuple((link.address, link.direction) for link in each.links) for each in found.shown} == {
+            (("shelf", "out"),)
+        }
+        assert bridge.service.queues() == [QueueReport("queue", "shelf", CONNECTIONS, 0)]
+        few = bridge.service.clients(3)
+        assert (few.connected, len(few.shown)) == (CONNECTIONS, 3)
+    eventually(lambda: bridge.service.clients(1) == Clients())
+
+
+def test_a_worker_may_have_much_to_tell(bridge: Bridge) -> None:
+    restarts = bridge.workers.restarts
+    with Wire(bridge.port) as wire:
+        session = wire.open().engine.begin()
+        links = [session.sender(f"out-{number}") for number in range(LINKS)]
+        for link in links:
+            link.attach(source=Source(), target=Target("orders"))
+        wire.wait(lambda: all(link.credit for link in links), timeout_s=60)
+        [client] = bridge.service.clients(1).shown
+        assert len(client.links) == LINKS
+    bridge.service.poll()
+    assert bridge.workers.restarts == restarts
+
+
+def test_one_that_does_not_answer_holds_up_neither_the_page_nor_the_bridge(bridge: Bridge) -> None:
+    stopped = min(bridge.workers.pids)
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        assert bridge.service.clients(1) == Clients()
+        with pytest.raises(HardFailure, match="in time"):
+            bridge.service.change(bridge.settings)
+    finally:
+        os.kill(stopped, signal.SIGCONT)
+    bridge.service.change(bridge.settings)
 
 
 def test_a_worker_that_dies_is_started_again(bridge: Bridge) -> None:

@@ -230,6 +230,7 @@ def test_what_cannot_be_used_is_not_built(make: Callable[[int], bytes]) -> None:
         b"\x81\xa1p\x81\xa5value\xa1x\x00",
         b"\x81\xa1p\x82\xa4type\x08\xa5value\xc4\x05x",
         b"\x82\xa1p\x81\xa5value\xa1a\xa1p\x81\xa5value\xa1b",  # one name twice
+        b"\x82\xa0\x81\xa5value\xa1a\xa0\x82\xa4type\x01\xa5value\x05",  # and that is empty
         b"\x81\xd9\x01p\x81\xa5value\xa1a",
     ],
 )

@@ -61,7 +61,7 @@ def test_that_anybody_may_connect_is_a_warning_and_on_this_machine_alone_is_none
         problems = found(f"bootstrap.servers=h:1\nbind.host={host}", complete=True)
         return [each.message for each in problems if each.severity is Severity.WARNING]
 
-    assert warned("0.0.0.0") == ["anybody may connect, as to the old bridge"]
+    assert warned("0.0.0.0") == ["anybody on the network may connect"]
     assert warned("127.0.0.1") == []
 
 
@@ -81,7 +81,18 @@ def test_a_mistake_in_an_old_file_is_told_by_its_line(found):
 
 @pytest.mark.parametrize(
     "key",
-    ["amqp.messageConverter", "amqp.flowCredit", "kafka.bootstrapServers", "http.port", "bridge.tracing"],
+    [
+        "amqp.messageConverter",
+        "amqp.flowCredit",
+        "kafka.bootstrapServers",
+        "kafka.producer.acks",
+        "kafka.consumer.auto.offset.reset",
+        "kafka.admin.request.timeout.ms",
+        "http.port",
+        "http.timeoutSeconds",
+        "http.consumer.enabled",
+        "bridge.tracing",
+    ],
 )
 def test_a_newer_file_is_recognised_with_the_command_to_use(found, key):
     (problem,) = found(f"bridge.id=b\n{key}=x\namqp.port=5672", complete=True)
@@ -106,6 +117,11 @@ amqp.certDir=
 amqp.messageConverter=io.strimzi.kafka.bridge.amqp.converter.AmqpJsonMessageConverter
 http.enabled=true
 """
+
+
+def test_of_what_comes_of_it_check_says_that_anybody_may_connect(found):
+    problems = found(convert(NEWER), complete=True)
+    assert [each.key for each in problems if each.severity is Severity.WARNING] == ["amqp.anonymous"]
 
 
 def test_a_newer_file_becomes_ours(loaded):

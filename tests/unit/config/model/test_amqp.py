@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
-from isthmus.errors import ConfigError
+from isthmus.errors import ConfigError, SettingsError
 
 
 def test_texts_become_typed_values() -> None:
-    settings = AmqpSettings.model_validate(
+    settings = AmqpSettings.of(
         {
             "port": "0",
             "credit": "10",
@@ -26,8 +25,8 @@ def test_texts_become_typed_values() -> None:
     [("port", "70000"), ("credit", "0"), ("anonymous", "yes"), ("login-timeout", "soon"), ("unknown", "1")],
 )
 def test_a_value_that_makes_no_sense_is_refused(key: str, value: str) -> None:
-    with pytest.raises(ValidationError):
-        AmqpSettings.model_validate({key: value})
+    with pytest.raises(SettingsError):
+        AmqpSettings.of({key: value})
 
 
 @pytest.mark.parametrize(

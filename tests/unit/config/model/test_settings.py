@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from isthmus.config import JournalSettings, KafkaSettings, MonitorSettings, PipelineSettings, Settings, load
 from isthmus.config.model.amqp import AmqpSettings
+from isthmus.errors import SettingsError
 from isthmus.routing.route import OnError
 
 
@@ -98,8 +98,10 @@ def test_blanks_at_the_end_of_a_typed_value_do_not_count(loaded):
 
 
 def test_blanks_at_the_end_of_a_client_option_count_and_are_a_warning(found, loaded):
-    assert loaded("kafka.x=a ").kafka.client["x"] == "a "
-    assert [each.message for each in found("kafka.x=a ")] == ["the blanks at the end are a part of the value"]
+    assert loaded("kafka.client.id=a ").kafka.client["client.id"] == "a "
+    assert [each.message for each in found("kafka.client.id=a ")] == [
+        "the blanks at the end are a part of the value"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +180,7 @@ def test_settings_can_be_made_of_typed_values():
 
 def test_settings_do_not_change():
     settings = Settings()
-    with pytest.raises(ValidationError, match="frozen"):
+    with pytest.raises(AttributeError, match="frozen"):
         settings.bridge_id = "x"  # type: ignore[misc]
     with pytest.raises(TypeError):
         settings.kafka.client["a"] = "b"  # type: ignore[index]
@@ -186,7 +188,7 @@ def test_settings_do_not_change():
 
 def test_settings_can_be_hashed_copied_and_sent_to_another_process(loaded):
     settings = loaded("kafka.sasl.password=${env:P}\nmonitor.port=${env:Q}", {"P": "p", "Q": "1"})
-    for twin in (copy.deepcopy(settings), pickle.loads(pickle.dumps(settings)), settings.model_copy()):
+    for twin in (copy.deepcopy(settings), pickle.loads(pickle.dumps(settings)), settings.replace()):
         assert twin == settings
         assert hash(twin) == hash(settings)
         assert repr(twin) == repr(settings)
@@ -214,7 +216,7 @@ def test_the_ledger_runs_where_there_are_transactions_or_where_it_is_asked_for(
 
 @pytest.mark.parametrize("queries", ["", "leger", "router,,", "router;ledger"])
 def test_a_query_that_there_is_not_is_refused(queries: str) -> None:
-    with pytest.raises(ValueError, match="expected one or more of router, ledger"):
+    with pytest.raises(SettingsError, match="expected one or more of router, ledger"):
         PipelineSettings(queries=queries)
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from rich.console import Console
 
 from isthmus.config import KafkaSettings, MonitorSettings, Settings, TopicFacts, check, dump, load, read
 from isthmus.config.syntax.hidden import MASK, Hidden, Options
-from isthmus.errors import ConfigError, HardFailure
+from isthmus.errors import ConfigError, HardFailure, SettingsError
 
 SECRET = "hunter2-s3cret"
 
@@ -23,16 +21,12 @@ def appearances(value: Any) -> Iterator[str]:
     yield from (repr(value), str([value]), f"{[value]!s}")
     if isinstance(value, Settings):
         yield str(value)
-        yield value.model_dump_json()
-        yield json.dumps(value.model_dump(mode="json"))
-        yield json.dumps(value.model_dump())
-        yield str(value.__rich_repr__) + str(list(value.__rich_repr__()))
         yield str(dump(value))
         screen = io.StringIO()
         Console(file=screen, width=1000).print(value)
         yield screen.getvalue()
         for section in (value.kafka, value.journal, value.routing, value.pipeline, value.monitor):
-            yield from (repr(section), str(section), section.model_dump_json(), str(section.model_dump()))
+            yield from (repr(section), str(section))
         for route in value.routes:
             yield from (repr(route), str(route))
 
@@ -160,7 +154,9 @@ def test_a_password_in_a_url_is_masked(loaded):
     assert_hidden(settings)
 
 
-@pytest.mark.parametrize("key", ["kafka.ssl.keystore.location", "kafka.ssl.key.location", "kafka.linger.ms"])
+@pytest.mark.parametrize(
+    "key", ["kafka.ssl.keystore.location", "kafka.ssl.key.location", "kafka.client.rack"]
+)
 def test_what_is_no_secret_is_shown(loaded, key):
     assert dict(dump(loaded(f"{key}=/etc/x")))[key] == "/etc/x"
 
@@ -202,11 +198,11 @@ def test_a_secret_that_is_refused_is_not_in_the_error(write, key):
 def test_a_secret_that_a_model_refuses_is_not_in_its_error():
     for make in (
         lambda: MonitorSettings(port=SECRET),  # type: ignore[arg-type]
-        lambda: Settings.model_validate({"bridge.id": f"{SECRET} !"}),
-        lambda: Settings.model_validate({SECRET[:7]: SECRET}),
+        lambda: Settings.of({"bridge.id": f"{SECRET} !"}),
+        lambda: Settings.of({SECRET[:7]: SECRET}),
         lambda: KafkaSettings(client=SECRET),  # type: ignore[arg-type]
     ):
-        with pytest.raises(ValidationError) as raised:
+        with pytest.raises(SettingsError) as raised:
             make()
         assert SECRET not in str(raised.value) + repr(raised.value)
 

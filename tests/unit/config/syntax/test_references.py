@@ -18,7 +18,7 @@ def test_an_environment_variable_is_put_in_anywhere_in_a_value(loaded):
 )
 def test_a_file_is_put_in_without_its_last_newline(loaded, tmp_path, content, value):
     (tmp_path / "secret").write_bytes(content.encode())
-    assert loaded("kafka.x=${file:secret}").kafka.client["x"] == value
+    assert loaded("kafka.client.id=${file:secret}").kafka.client["client.id"] == value
 
 
 def test_a_path_is_relative_to_the_configuration_file(loaded, tmp_path, monkeypatch):
@@ -35,8 +35,8 @@ def test_a_variable_of_the_environment_may_hold_a_reference(tmp_path):
 
 
 def test_what_comes_out_of_a_reference_is_not_looked_into(loaded):
-    settings = loaded("kafka.x=${env:X}", {"X": "${env:Y}", "Y": "no"})
-    assert settings.kafka.client["x"] == "${env:Y}"
+    settings = loaded("kafka.client.id=${env:X}", {"X": "${env:Y}", "Y": "no"})
+    assert settings.kafka.client["client.id"] == "${env:Y}"
 
 
 def test_every_reference_that_leads_nowhere_is_an_error_with_its_line(found):
@@ -54,7 +54,7 @@ def test_every_reference_that_leads_nowhere_is_an_error_with_its_line(found):
 def test_a_file_without_usable_text_is_an_error(loaded, tmp_path, content, reason):
     (tmp_path / "secret").write_bytes(content)
     with pytest.raises(ConfigError, match=reason):
-        loaded("kafka.x=${file:secret}")
+        loaded("kafka.client.id=${file:secret}")
 
 
 def test_a_key_with_a_broken_reference_is_not_called_missing(found):
@@ -65,7 +65,7 @@ def test_a_key_with_a_broken_reference_is_not_called_missing(found):
 
 @pytest.mark.parametrize("written", ["${HOME}", "${ENV:X}", "${env:X", "${vault:x}"])
 def test_what_only_looks_like_a_reference_is_a_warning_and_stays(found, loaded, written):
-    (problem,) = found(f"kafka.x={written}")
+    (problem,) = found(f"kafka.client.id={written}")
     assert problem.severity is Severity.WARNING
     assert problem.hint == "references are ${env:NAME} and ${file:PATH}"
-    assert loaded(f"kafka.x={written}").kafka.client["x"] == written
+    assert loaded(f"kafka.client.id={written}").kafka.client["client.id"] == written

@@ -35,7 +35,7 @@ def server(kafka_servers: str) -> Iterator[ServerOnKafka]:
 def receiver(
     server: ServerOnKafka, address: str, credit: int = 10, options: Any = None
 ) -> Iterator[BlockingReceiver]:
-    connection = BlockingConnection(server.url, timeout=30)
+    connection = BlockingConnection(server.url, timeout=60)
     try:
         yield connection.create_receiver(address, credit=credit, options=options)
     finally:
@@ -45,7 +45,7 @@ def receiver(
 def take(link: BlockingReceiver, count: int) -> list[str]:
     bodies = []
     for _ in range(count):
-        message = link.receive(30)  # held on to, since the body is a view of its memory
+        message = link.receive(60)  # held on to, since the body is a view of its memory
         bodies.append(bytes(message.body).decode())
         link.accept()
     return bodies
@@ -80,7 +80,7 @@ def test_a_message_tells_where_it_lies_and_where_it_was_sent(
     topic = new_topic(kafka_servers)
     publish(kafka_servers, topic, ["a"])
     with receiver(server, f"{topic}/group.id/g") as link:
-        message = link.receive(30)
+        message = link.receive(60)
         assert message.address == f"{topic}/group.id/g"
         assert message.annotations == {
             "x-opt-bridge.partition": 0,
@@ -103,7 +103,7 @@ def test_what_was_not_settled_comes_again_to_the_next(server: ServerOnKafka, kaf
     publish(kafka_servers, topic, ["a", "b"])
     with receiver(server, f"{topic}/group.id/g") as link:
         assert take(link, 1) == ["a"]
-        link.receive(30)
+        link.receive(60)
     with receiver(server, f"{topic}/group.id/g") as link:
         assert take(link, 1) == ["b"]
 
@@ -112,11 +112,14 @@ def test_what_is_released_comes_again(server: ServerOnKafka, kafka_servers: str)
     topic = new_topic(kafka_servers)
     publish(kafka_servers, topic, ["a"])
     with receiver(server, f"{topic}/group.id/g") as link:
-        assert link.receive(30).delivery_count == 0
+        assert link.receive(60).delivery_count == 0
         link.release(delivered=False)
-        assert link.receive(30).delivery_count == 0
+        assert link.receive(60).delivery_count == 0
+        link.release(delivered=True)  # modified, but not as failed
+        assert link.receive(60).delivery_count == 0
+        link.fetcher.unsettled[0].local.failed = True
         link.release(delivered=True)
-        assert link.receive(30).delivery_count == 1
+        assert link.receive(60).delivery_count == 1
         assert committed(kafka_servers, topic, "g") < 0
         link.accept()
     eventually(lambda: committed(kafka_servers, topic, "g") == 1, timeout_s=20)
@@ -134,7 +137,7 @@ def test_what_is_rejected_is_put_away_and_done_with(kafka_servers: str) -> None:
         receiving_server(kafka_servers, undeliverable=keep) as server,
         receiver(server, f"{topic}/group.id/g") as link,
     ):
-        link.receive(30)
+        link.receive(60)
         link.reject()
         assert take(link, 1) == ["b"]
     assert committed(kafka_servers, topic, "g") == 2
@@ -145,7 +148,7 @@ def test_a_malformed_record_does_not_end_the_receiver(kafka_servers: str) -> Non
     topic = new_topic(kafka_servers)
     publish(kafka_servers, topic, ["no json", '{"body":{"type":"amqpValue","section":"fine"}}'])
     with receiving_server(kafka_servers, "json") as server, receiver(server, f"{topic}/group.id/g") as link:
-        assert link.receive(30).body == "fine"
+        assert link.receive(60).body == "fine"
         link.accept()
     assert committed(kafka_servers, topic, "g") == 2
 
@@ -154,7 +157,7 @@ def test_at_most_once_is_committed_before_it_is_sent(server: ServerOnKafka, kafk
     topic = new_topic(kafka_servers)
     publish(kafka_servers, topic, ["a", "b"])
     with receiver(server, f"{topic}/group.id/g", credit=1, options=AtMostOnce()) as link:
-        link.receive(30)
+        link.receive(60)
         assert not link.fetcher.unsettled
         assert committed(kafka_servers, topic, "g") >= 1
 
@@ -231,7 +234,7 @@ def test_a_receiver_beyond_the_partitions_waits_and_takes_over(
 ) -> None:
     topic = new_topic(kafka_servers)
     publish(kafka_servers, topic, ["a"])
-    first = BlockingConnection(server.url, timeout=30)
+    first = BlockingConnection(server.url, timeout=60)
     link = first.create_receiver(f"{topic}/group.id/g", credit=1)
     assert take(link, 1) == ["a"]
     with receiver(server, f"{topic}/group.id/g") as second:

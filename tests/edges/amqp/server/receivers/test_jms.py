@@ -118,6 +118,23 @@ def test_a_topic_gives_what_comes_after_the_subscription(jms: Jms, kafka_servers
         assert [line(one), line(two)] == ["after", "after"]
 
 
+@pytest.mark.parametrize(("kind", "client"), [("topic", []), ("durable", ["late"])])
+def test_a_subscription_leaves_out_what_was_sent_before_and_is_published_later(
+    qpid: QpidJms, kafka_servers: str, kind: str, client: list[str]
+) -> None:
+    topic, journal = new_topic(kafka_servers), new_topic(kafka_servers, 2)
+    publish(kafka_servers, journal, ["sent"] * 3, partition=1)
+    with receiving_server(kafka_servers, "jms", journal_topic=journal) as server:
+        program = qpid.start(server.url, kind, topic, 3, *client, program="Receives")
+        with program:
+            assert line(program) == "ready"
+            places = [(journal, 1, 2), (journal, 1, 3), (journal, 0, 0), ("other", 1, 0)]
+            for place in places:
+                headers = {"isthmus.id": ":".join(map(str, place))}
+                publish(kafka_servers, topic, ["after" if place[2] != 2 else "before"], headers=headers)
+            assert [line(program) for _ in range(4)] == ["after", "after", "after", "done"]
+
+
 def test_a_durable_subscription_has_what_came_while_its_client_was_away(jms: Jms, kafka_servers: str) -> None:
     topic = new_topic(kafka_servers)
     publish(kafka_servers, topic, ["before"])

@@ -41,6 +41,12 @@ class Numbers:
         address = request.attach.source.address  # type: ignore[attr-defined]
         self.source = Source(address, outcomes=("amqp:accepted:list",))
 
+    @property
+    def unsettled(self) -> list[bytes]:
+        return []
+
+    def resume(self, request: ReceiverRequest, *, lost: bool) -> None: ...
+
     def on_flow(self) -> None:
         link = self._request.link
         while link.credit and (number := next(self._left, None)) is not None:
@@ -88,8 +94,10 @@ class AllNumbers:
     async def create_node(self, link: Link, client: Client) -> str:
         return f"temporary-{client.container_id}"
 
-    async def delete_node(self, address: str) -> None:
+    async def leave_node(self, address: str) -> None:
         self.deleted.append(address)
+
+    async def link_node(self, address: str, links: int) -> None: ...
 
 
 @pytest.fixture

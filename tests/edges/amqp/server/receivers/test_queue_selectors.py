@@ -1,4 +1,4 @@
-"""Selectors and priorities on queues as JMS has them, with Qpid JMS and a real Kafka."""
+"""Selectors, priorities and message groups on queues as JMS has them, with Qpid JMS and a real Kafka."""
 
 from __future__ import annotations
 
@@ -89,6 +89,23 @@ def test_a_message_is_found_behind_many_that_nobody_wants(jms: JmsShell, kafka_s
     assert jms.receive("all", 1501) == [f"red {n}" for n in range(1502) if n != 1500]
 
 
+def test_a_message_finds_the_process_whose_receiver_wants_it(
+    jms: JmsShell, qpid: QpidJms, kafka_servers: str
+) -> None:
+    topic = new_topic(kafka_servers)
+    jms.do("queue", "q", "s", topic)
+    jms.do("consumer", "red", "s", "q", "colour = 'red'")
+    with receiving_server(kafka_servers, "jms") as another, JmsShell(qpid, another.url) as there:
+        there.do("connect", "c")
+        there.do("session", "s", "c", "auto")
+        there.do("queue", "q", "s", topic)
+        there.do("consumer", "blue", "s", "q", "colour = 'blue'")
+        fill(kafka_servers, topic, "red", "blue", "red", "blue")
+        red, blue = jms.receive("red", 2), there.receive("blue", 2)
+        assert sorted(text.partition(" again")[0] for text in red) == ["red 0", "red 2"]
+        assert sorted(text.partition(" again")[0] for text in blue) == ["blue 1", "blue 3"]
+
+
 def test_what_has_a_higher_priority_is_received_first(jms: JmsShell, kafka_servers: str) -> None:
     topic = new_topic(kafka_servers)
     records = (
@@ -99,6 +116,30 @@ def test_what_has_a_higher_priority_is_received_first(jms: JmsShell, kafka_serve
     jms.do("queue", "q", "s", topic)
     jms.do("consumer", "all", "s", "q")
     assert jms.receive("all", 10) == [str(n) for n in reversed(range(10))]
+
+
+def test_each_message_group_goes_to_one_consumer_and_on_to_another_when_that_is_gone(
+    jms: JmsShell, kafka_servers: str
+) -> None:
+    topic = new_topic(kafka_servers)
+
+    def send(*groups: str) -> None:
+        records = (
+            Record(None, f"{group} {n}".encode(), [("jms.JMSXGroupID", group.encode())])
+            for n, group in enumerate(groups)
+        )
+        produce(kafka_servers, topic, *records, partition=0)
+
+    jms.do("queue", "q", "s", topic)
+    for name in ("one", "two"):
+        jms.do("session", name, "c", "auto")
+        jms.do("consumer", f"of {name}", name, "q")
+    send("a", "b", "a", "a", "b", "b")
+    received = {name: jms.receive(f"of {name}", 3) for name in ("one", "two")}
+    assert sorted(received.values()) == [["a 0", "a 2", "a 3"], ["b 1", "b 4", "b 5"]]
+    jms.do("close", "of one")
+    send("a", "b")
+    assert jms.receive("of two", 2) == ["a 0", "b 1"]
 
 
 @pytest.mark.parametrize("what", ["close\ts", "close\tc"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,14 @@ from tests.support.amqp.kafka_server import ServerOnKafka, receiving_server
 from tests.support.jms.qpid import JmsShell, QpidJms
 from tests.support.kafka.topics import new_topic, publish
 from tests.support.names import unique
+from tests.support.polling import eventually
 
+from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
 from isthmus.edges.amqp.server.users import Users, set_user
+from isthmus.kafka.client import ResilientClient
+from isthmus.kafka.name_locks import NameLocks
+from isthmus.kafka.options import Kafka
+from isthmus.telemetry.parts import QueueReport
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +36,26 @@ def topic(kafka_servers: str) -> str:
 def jms(qpid: QpidJms, server: ServerOnKafka, topic: str) -> Iterator[JmsShell]:
     with JmsShell(qpid, server.url) as shell:
         shell.do("connect", "c", unique("client"))
+        shell.do("session", "s", "c", "auto")
+        shell.do("topic", "t", "s", topic)
+        yield shell
+
+
+@contextmanager
+def bridge_part(servers: str, group: str) -> Iterator[str]:
+    """The URL of a server that shares subscriptions with others."""
+    client = ResilientClient(Kafka(servers))
+    locks = NameLocks(client, group)
+    with receiving_server(servers, "jms", subscription_locks=locks) as server:
+        yield server.url
+        server.run(locks.close())
+        server.run(client.close())
+
+
+@contextmanager
+def subscriber(qpid: QpidJms, url: str, client_id: str, topic: str) -> Iterator[JmsShell]:
+    with JmsShell(qpid, url) as shell:
+        shell.do("connect", "c", client_id)
         shell.do("session", "s", "c", "auto")
         shell.do("topic", "t", "s", topic)
         yield shell
@@ -55,11 +82,51 @@ def test_another_topic_selector_or_no_local_is_another_subscription_without_the_
     jms.do("unsubscribe", "s", "news")
 
 
+def test_what_a_subscription_is_yet_to_receive_is_told(
+    jms: JmsShell, server: ServerOnKafka, kafka_servers: str, topic: str
+) -> None:
+    def told() -> list[QueueReport]:
+        links = server.amqp.outgoing_links
+        assert isinstance(links, KafkaOutgoingLinks)
+        return [each for each in server.run(links.queues()) if each.name.endswith(":told")]
+
+    jms.do("session", "held", "c", "client")
+    jms.do("topic", "u", "held", topic)
+    jms.do("durable", "d", "held", "u", "told")
+    publish(kafka_servers, topic, ["one", "two", "three"])
+    assert jms.receive("d", 3) == ["one", "two", "three"]
+    [subscription] = told()
+    assert (subscription.kind, subscription.receivers, subscription.depth) == ("subscription", 1, 3)
+    jms.do("close", "held")
+    eventually(lambda: told() == [])
+
+
 def test_an_unshared_subscription_has_one_active_consumer(jms: JmsShell) -> None:
     jms.do("durable", "d", "s", "t", "news")
     assert jms("durable", "e", "s", "t", "news").startswith("!")
     jms.do("close", "d")
     jms.do("durable", "e", "s", "t", "news")
+
+
+def test_processes_of_one_bridge_have_one_active_consumer_of_it(qpid: QpidJms, kafka_servers: str) -> None:
+    topic, client_id, group = new_topic(kafka_servers), unique("client"), unique("subscriptions")
+    with (
+        bridge_part(kafka_servers, group) as one,
+        bridge_part(kafka_servers, group) as other,
+        subscriber(qpid, one, client_id, topic) as here,
+        subscriber(qpid, other, client_id, topic) as there,
+    ):
+        here.do("durable", "d", "s", "t", "news")
+        assert "somebody receives" in there("durable", "d", "s", "t", "news")
+        publish(kafka_servers, topic, ["one"])
+        assert here.receive("d", 1) == ["one"]
+        here.do("close", "d")
+        there.do("durable", "d", "s", "t", "news")
+        assert "somebody receives" in here("durable", "d", "s", "t", "news")
+        publish(kafka_servers, topic, ["two"])
+        assert there.receive("d", 1) == ["two"]
+        there.do("close", "d")
+        here.do("unsubscribe", "s", "news")
 
 
 @pytest.mark.parametrize("kind", ["shared", "shared-durable"])

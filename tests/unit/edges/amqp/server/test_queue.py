@@ -112,9 +112,15 @@ class Receiver:
         return [record.offset for record in self.records]
 
     def settle(self, offset: int, how: Acknowledgement) -> None:
+        self.source.settle(self._take(offset), how)
+
+    def decline(self, offset: int, *, failed: bool = False) -> None:
+        assert self.source.decline(self._take(offset), failed=failed)
+
+    def _take(self, offset: int) -> PolledRecord:
         record = next(each for each in self.records if each.offset == offset)
         self.records.remove(record)
-        self.source.settle(record, how)
+        return record
 
 
 def message_of(record: PolledRecord) -> AmqpMessage:
@@ -566,5 +572,166 @@ def test_a_receiver_that_is_gone_may_still_say_that_it_has_credit() -> None:
         await receiver.source.close()
         receiver.source.request(5)
         assert bench.joined == 0
+
+    run(scenario)
+
+
+def test_what_a_receiver_declines_goes_to_another_and_not_to_that_one_again() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        one, other = Receiver(bench.queue), Receiver(bench.queue)
+        one.source.request(2)
+        bench.acquire(0, 1)
+        one.decline(0)
+        one.source.request(5)
+        bench.acquire(2)
+        await turn()
+        assert one.offsets == [1, 2]
+        other.source.request(1)
+        await turn()
+        assert other.offsets == [0]
+        other.settle(0, FAIL)
+        one.source.request(5)
+        await turn()
+        assert one.offsets == [1, 2]
+        other.source.request(1)
+        await turn()
+        assert [(each.offset, each.deliveries) for each in other.records] == [(0, 1)]
+        other.settle(0, ACCEPT)
+        assert bench.member.told == [(0, AcknowledgeType.ACCEPT)]
+
+    run(scenario)
+
+
+def test_what_the_only_receiver_declines_does_not_keep_it_from_the_rest_and_waits_for_the_next() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        only = Receiver(bench.queue)
+        only.source.request(1)
+        bench.acquire(0)
+        only.decline(0, failed=True)
+        only.source.request(1)
+        await turn()
+        assert bench.member.wanted > 0
+        bench.acquire(1)
+        assert only.offsets == [1]
+        await only.source.close()
+        later = Receiver(bench.queue)
+        later.source.request(2)
+        await turn()
+        assert [(each.offset, each.deliveries) for each in later.records] == [(0, 1)]
+        assert bench.dead == []
+
+    run(scenario)
+
+
+def test_what_all_receivers_that_want_it_decline_is_a_dead_letter_in_the_end() -> None:
+    async def scenario() -> None:
+        bench = Bench(rest_s=0.01, declined_s=0.05)
+        receivers = [Receiver(bench.queue), Receiver(bench.queue), Receiver(bench.queue, selector="n = 7")]
+        receivers[2].source.request(1)
+        for receiver in receivers[:2]:
+            receiver.source.request(1)
+            if receiver is receivers[0]:
+                bench.acquire(0)
+            await eventually(lambda receiver=receiver: receiver.offsets == [0])  # type: ignore[misc]
+            assert bench.dead == []
+            receiver.decline(0)
+            receiver.source.request(1)
+        await eventually(lambda: bench.dead == [(0, "refused")])
+        assert bench.member.told == [(0, AcknowledgeType.ACCEPT)]
+
+    run(scenario)
+
+
+def test_what_is_declined_stays_so_when_kafka_hands_it_out_again() -> None:
+    async def scenario() -> None:
+        bench = Bench(rest_s=0.01)
+        bench.member.alone = False
+        receiver = Receiver(bench.queue)
+        receiver.source.request(1)
+        bench.acquire(0)
+        receiver.decline(0)
+        receiver.source.request(2)
+        await eventually(lambda: bench.member.told == [(0, AcknowledgeType.RELEASE)])
+        bench.acquire(0, count=2)
+        bench.acquire(1)
+        await turn()
+        assert receiver.offsets == [1]
+
+    run(scenario)
+
+
+def test_messages_of_a_group_go_to_the_receiver_that_had_the_first_and_others_read_on() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        one, other = Receiver(bench.queue), Receiver(bench.queue)
+        one.source.request(1)
+        bench.acquire(0, jms_JMSXGroupID="a")
+        other.source.request(1)
+        bench.acquire(1, jms_JMSXGroupID="b")
+        assert (one.offsets, other.offsets) == ([0], [1])
+        other.source.request(1)
+        bench.acquire(2, jms_JMSXGroupID="a")
+        assert bench.member.wanted > 0
+        bench.acquire(3, jms_JMSXGroupID="b")
+        assert other.offsets == [1, 3]
+        other.source.request(5)
+        bench.acquire(4)
+        assert other.offsets == [1, 3, 4]
+        one.settle(0, RELEASE)
+        one.source.request(5)
+        await turn()
+        assert one.offsets == [0, 2]
+
+    run(scenario)
+
+
+def test_the_groups_of_a_receiver_that_is_gone_go_to_another_in_order() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        one, other = Receiver(bench.queue), Receiver(bench.queue)
+        one.source.request(1)
+        bench.acquire(0, jms_JMSXGroupID="a")
+        other.source.request(5)
+        bench.acquire(1, 2, jms_JMSXGroupID="a")
+        await turn()
+        assert (one.offsets, other.offsets) == ([0], [])
+        one.settle(0, RELEASE)
+        await one.source.close()
+        await turn()
+        assert other.offsets == [0, 1, 2]
+
+    run(scenario)
+
+
+def test_a_group_that_the_only_receiver_has_stays_with_it_when_another_comes() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        one = Receiver(bench.queue)
+        one.source.request(10)
+        bench.acquire(0, jms_JMSXGroupID="a")
+        other = Receiver(bench.queue)
+        other.source.request(10)
+        bench.acquire(1, 2, 3, jms_JMSXGroupID="a")
+        assert (one.offsets, other.offsets) == ([0, 1, 2, 3], [])
+
+    run(scenario)
+
+
+def test_what_waits_for_its_group_s_receiver_is_not_for_other_processes() -> None:
+    async def scenario() -> None:
+        bench = Bench(rest_s=0.01)
+        bench.member.alone = False
+        one = Receiver(bench.queue)
+        one.source.request(1)
+        bench.acquire(0, jms_JMSXGroupID="a")
+        bench.acquire(1, jms_JMSXGroupID="a")
+        looks = bench.member.looks
+        await eventually(lambda: bench.member.looks > looks + 5)
+        assert bench.member.told == []
+        one.source.request(1)
+        await turn()
+        assert one.offsets == [0, 1]
 
     run(scenario)

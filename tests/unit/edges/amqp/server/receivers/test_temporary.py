@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 from tests.support.amqp.receiver import Receiver
+from tests.support.asynchronous import eventually
 
 from isthmus.converters import ReceivedRecord
+from isthmus.edges.amqp.protocol.terms import (
+    DeleteOnNoLinks,
+    DeleteOnNoLinksOrMessages,
+    DeleteOnNoMessages,
+)
 from isthmus.edges.amqp.server.receivers import temporary
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement
 from isthmus.edges.amqp.server.receivers.temporary import TemporaryQueues
@@ -36,7 +42,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.lost: list[ReceivedRecord] = []
-        self.queues = TemporaryQueues(Kafka("nowhere:1"), "t", self._ends, self.lost.append)
+        self.queues = TemporaryQueues(Kafka("nowhere:1"), "t", self._ends, self.lost.append, empty_s=0.05)
 
     async def _ends(self) -> dict[int, int]:
         return {}
@@ -44,6 +50,15 @@ class Bench:
     def send(self, address: str, *values: bytes) -> None:
         records = [ReceivedRecord("t", 0, n, address.encode(), value) for n, value in enumerate(values)]
         Tail.arrived(records)  # type: ignore[attr-defined]
+
+    def is_there(self, address: str) -> bool:
+        return address in self.queues._nodes
+
+    async def empty_ones_are_gone(self) -> None:
+        """Return when a queue that became empty just now is deleted."""
+        witness = await self.queues.create("me", lifetime=DeleteOnNoMessages)
+        await self.queues.leave(witness)
+        await eventually(lambda: not self.is_there(witness))
 
     async def receiver(self, address: str, credit: int) -> tuple[Receiver, Any]:
         receiver = Receiver()
@@ -150,8 +165,8 @@ def test_a_connection_has_a_limited_number_of_queues(monkeypatch: pytest.MonkeyP
         with pytest.raises(Refused, match="1 temporary queues are"):
             await bench.queues.create("me")
         other = await bench.queues.create("another")
-        await bench.queues.delete(address)
-        await bench.queues.delete(other)
+        await bench.queues.leave(address)
+        await bench.queues.leave(other)
 
     run(test)
 
@@ -160,9 +175,9 @@ def test_kafka_is_read_only_while_there_are_queues() -> None:
     async def test(bench: Bench) -> None:
         one, two = await bench.queues.create("me"), await bench.queues.create("me")
         assert Tail.running == 1
-        await bench.queues.delete(one)
+        await bench.queues.leave(one)
         assert Tail.running == 1
-        await bench.queues.delete(two)
+        await bench.queues.leave(two)
         assert Tail.running == 0
 
     run(test)
@@ -206,3 +221,76 @@ def test_what_a_receiver_of_a_temporary_queue_does_not_want_is_for_the_others() 
         assert other.values == [b"a", b"c"]
 
     asyncio.run(scenario())
+
+
+def test_what_a_receiver_declines_is_for_the_queue_s_others() -> None:
+    async def test(bench: Bench) -> None:
+        address = await bench.queues.create("me")
+        bench.send(address, b"a", b"b")
+        one, source = await bench.receiver(address, 1)
+        assert source.decline(one.taken[0], failed=False)
+        source.request(5)
+        await asyncio.sleep(0)
+        assert one.values == [b"a", b"b"]
+        other, _ = await bench.receiver(address, 5)
+        assert other.values == [b"a"]
+
+    run(test)
+
+
+def test_delete_on_no_links_keeps_a_queue_while_anybody_has_a_link_to_it() -> None:
+    async def test(bench: Bench) -> None:
+        address = await bench.queues.create("me", lifetime=DeleteOnNoLinks)
+        _, source = await bench.receiver(address, 1)
+        await bench.queues.link(address, 1)
+        await bench.queues.leave(address)
+        await source.close()
+        assert bench.is_there(address)
+        await bench.queues.link(address, -1)
+        assert not bench.is_there(address)
+
+    run(test)
+
+
+def test_delete_on_no_messages_keeps_a_queue_until_all_that_is_in_it_is_settled() -> None:
+    async def test(bench: Bench) -> None:
+        address = await bench.queues.create("me", lifetime=DeleteOnNoMessages)
+        await bench.queues.leave(address)
+        bench.send(address, b"a")
+        receiver, source = await bench.receiver(address, 5)
+        assert receiver.values == [b"a"]
+        await bench.empty_ones_are_gone()
+        assert bench.is_there(address)
+        source.settle(receiver.taken[0], Acknowledgement.ACCEPT)
+        await eventually(lambda: not bench.is_there(address))
+        assert receiver.failures == ["amqp:resource-deleted"]
+
+    run(test)
+
+
+def test_delete_on_no_links_or_messages_waits_for_both() -> None:
+    async def test(bench: Bench) -> None:
+        address = await bench.queues.create("me", lifetime=DeleteOnNoLinksOrMessages)
+        await bench.queues.leave(address)
+        bench.send(address, b"a")
+        receiver, source = await bench.receiver(address, 5)
+        source.settle(receiver.taken[0], Acknowledgement.ACCEPT)
+        await bench.empty_ones_are_gone()
+        assert bench.is_there(address)
+        await source.close()
+        await eventually(lambda: not bench.is_there(address))
+        assert Tail.running == 0
+
+    run(test)
+
+
+def test_a_queue_that_nobody_has_a_link_to_is_not_kept_for_ever() -> None:
+    async def test(bench: Bench) -> None:
+        queues = TemporaryQueues(Kafka("nowhere:1"), "t", bench._ends, print, empty_s=0.05, abandoned_s=0.1)
+        bench.queues = queues
+        address = await queues.create("me", lifetime=DeleteOnNoMessages)
+        bench.send(address, b"a")
+        await queues.leave(address)
+        await eventually(lambda: not bench.is_there(address))
+
+    run(test)

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from http.client import HTTPConnection
+from threading import Event as Flag
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
+from tests.support.monitor import watched
 from tests.support.polling import eventually
 
 from isthmus.errors import HardFailure
+from isthmus.monitor.server import Monitor
 from isthmus.routing.counts import BatchCounts, RouteCounts
 from isthmus.routing.plan import Outcome
 from isthmus.telemetry.events import Event
-from isthmus.telemetry.http import Monitor
 from isthmus.telemetry.metrics import RouterMetrics
+
+ROUTE = "<orders & co>"
 
 
 class Answer(NamedTuple):
@@ -33,11 +38,10 @@ class Bridge:
 
     def __init__(self) -> None:
         self.wrong: dict[str, str] = {}
-        route = "<orders & co>"
-        metrics = RouterMetrics("b", {route: "t"})
+        metrics = RouterMetrics("b", {ROUTE: "t"})
         metrics.add(BatchCounts([RouteCounts(3, 1)], {Outcome.PUBLISHED: 3, Outcome.SKIPPED: 1}))
-        metrics.told(Event(position="j:0:0", outcome="published", route=route, age_ms=20, routing_ns=50_000))
-        self.monitor = Monitor("127.0.0.1", 0, metrics, lambda: self.wrong)
+        metrics.told(Event(position="j:0:0", outcome="published", route=ROUTE, age_ms=20, routing_ns=50_000))
+        self.monitor = Monitor("127.0.0.1", 0, watched(metrics, lambda: self.wrong))
 
     def get(self, path: str, method: str = "GET") -> Answer:
         with closing(HTTPConnection(urlsplit(self.monitor.url).netloc, timeout=5)) as connection:
@@ -80,50 +84,62 @@ def test_health_tells_the_truth_when_a_part_is_down(bridge: Bridge) -> None:
     assert json.loads(body) == {"status": "down", "problems": {"router": "the router has stopped"}}
 
 
-def test_the_page_shows_routes_and_outcomes(bridge: Bridge) -> None:
+def test_the_page_brings_all_that_it_needs(bridge: Bridge) -> None:
     status, kind, body = bridge.get("/")
     assert status == 200
     assert kind.startswith("text/html")
-    assert "<td>3</td><td>1</td><td>0.050 ms</td><td>20.0 ms</td>" in body
-    assert "<td>published</td><td>3</td>" in body
-    assert "Lag: 0 records" in body
-    assert "Isthmus: up" in body
+    used = re.findall(r'(?:href|src)="([^"#]+)"', body)
+    assert used
+    for each in used:
+        assert bridge.get(f"/{each}").status == 200
 
 
-def test_the_page_escapes_what_it_shows(bridge: Bridge) -> None:
-    bridge.wrong = {"router": "<script>alert(1)</script>"}
-    body = bridge.get("/").body
-    assert "&lt;orders &amp; co&gt;" in body
-    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in body
-    assert "<script>" not in body
-    assert "<orders" not in body
-    assert "Isthmus: down" in body
+def test_no_script_or_style_can_come_from_elsewhere(bridge: Bridge) -> None:
+    with closing(HTTPConnection(urlsplit(bridge.monitor.url).netloc, timeout=5)) as connection:
+        connection.request("GET", "/")
+        headers = connection.getresponse().headers
+    policy = dict(part.strip().partition(" ")[::2] for part in headers["Content-Security-Policy"].split(";"))
+    assert policy["default-src"] == "'none'"
+    assert (policy["script-src"], policy["style-src"], policy["connect-src"]) == ("'self'",) * 3
+    assert policy["frame-ancestors"] == "'none'"
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+
+
+def test_varz_is_the_bridge_at_a_glance(bridge: Bridge) -> None:
+    status, kind, body = bridge.get("/varz")
+    assert (status, kind) == (200, "application/json")
+    [route] = json.loads(body)["router"]["routes"]
+    assert (route["name"], route["published"], route["failed"], route["age_ms"]) == (ROUTE, 3, 1, 20)
 
 
 def test_a_query_makes_no_difference(bridge: Bridge) -> None:
     assert bridge.get("/healthz?verbose=1").status == 200
 
 
-@pytest.mark.parametrize("path", ["/nothing", "/metrics/", "/healthz/x", "/favicon.ico"])
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/metrics/", "/healthz/x", "/favicon.ico", "/static/nothing", "/static/../app.py"]
+)
 def test_there_is_nothing_else(bridge: Bridge, path: str) -> None:
     assert bridge.get(path).status == 404
 
 
 def test_nothing_can_be_posted(bridge: Bridge) -> None:
-    assert bridge.get("/metrics", "POST").status == 501
+    assert bridge.get("/metrics", "POST").status == 403
 
 
 def test_a_port_that_is_taken_is_a_hard_failure() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as other:
         port = other.getsockname()[1]
         with pytest.raises(HardFailure, match=f"cannot listen on 127.0.0.1:{port}") as caught:
-            Monitor("127.0.0.1", port, RouterMetrics("b", {}), dict)
+            Monitor("127.0.0.1", port, watched())
     assert "monitor.port" in caught.value.remedy
 
 
 def test_an_address_of_another_machine_is_a_hard_failure() -> None:
     with pytest.raises(HardFailure, match=r"cannot listen on 192\.0\.2\.1:0"):
-        Monitor("192.0.2.1", 0, RouterMetrics("b", {}), dict)
+        Monitor("192.0.2.1", 0, watched())
 
 
 def test_a_closed_monitor_answers_no_more() -> None:
@@ -159,7 +175,7 @@ def basic(user: str, password: str) -> str:
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Monitor]:
-    with Monitor("127.0.0.1", 0, RouterMetrics("b", []), dict, token=TOKEN) as monitor:
+    with Monitor("127.0.0.1", 0, watched(), token=TOKEN) as monitor:
         yield monitor
 
 
@@ -203,7 +219,7 @@ def connected(monitor: Monitor) -> socket.socket:
 
 def test_a_client_that_drips_its_request_is_cut_off() -> None:
     with (
-        Monitor("127.0.0.1", 0, RouterMetrics("b", []), dict, patience_s=0.5) as monitor,
+        Monitor("127.0.0.1", 0, watched(), patience_s=0.5) as monitor,
         connected(monitor) as slow,
     ):
         slow.setblocking(False)
@@ -224,7 +240,7 @@ def test_a_client_that_drips_its_request_is_cut_off() -> None:
 
 def test_clients_that_say_nothing_do_not_keep_others_out() -> None:
     with (
-        Monitor("127.0.0.1", 0, RouterMetrics("b", []), dict, max_connections=3, patience_s=600) as monitor,
+        Monitor("127.0.0.1", 0, watched(), max_connections=3, patience_s=600) as monitor,
         ExitStack() as silent,
     ):
         first = silent.enter_context(connected(monitor))
@@ -232,3 +248,92 @@ def test_clients_that_say_nothing_do_not_keep_others_out() -> None:
             silent.enter_context(connected(monitor))
         assert ask(monitor) == 200
         assert first.recv(1) == b""
+
+
+def test_a_client_that_does_not_read_its_events_is_cut_off() -> None:
+    with (
+        Monitor("127.0.0.1", 0, watched(facts={"long": "x" * 2**20}), patience_s=0.5) as monitor,
+        connected(monitor) as slow,
+    ):
+        slow.sendall(b"GET /api/feed HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+        def cut_off() -> bool:
+            try:
+                slow.sendall(b"x")  # what is sent to a connection that is gone is refused
+            except ConnectionError:
+                return True
+            return False
+
+        eventually(cut_off)
+
+
+def test_one_that_reads_them_watches_for_as_long_as_it_likes() -> None:
+    with (
+        Monitor("127.0.0.1", 0, watched(), patience_s=0.6) as monitor,
+        closing(HTTPConnection(urlsplit(monitor.url).netloc, timeout=30)) as connection,
+    ):
+        connection.request("GET", "/api/feed")
+        events = connection.getresponse()
+        documents = 0
+        while documents < 6:  # the sixth comes after more time than a client has for a request
+            documents += events.readline().startswith(b"data: ")
+
+
+def test_closing_does_not_wait_for_those_who_watch() -> None:
+    monitor = Monitor("127.0.0.1", 0, watched())
+    with closing(HTTPConnection(urlsplit(monitor.url).netloc, timeout=30)) as connection:
+        connection.request("GET", "/api/feed")
+        events = connection.getresponse()
+        assert events.readline() == b"retry: 1000\n"
+        monitor.close()
+        with suppress(ConnectionError):
+            while events.readline():
+                pass
+
+
+def test_closing_does_not_wait_for_a_kafka_that_does_not_answer(caplog: pytest.LogCaptureFixture) -> None:
+    asked, answered = Flag(), Flag()
+
+    def health() -> dict[str, str]:
+        asked.set()
+        answered.wait()
+        return {}
+
+    monitor = Monitor("127.0.0.1", 0, watched(health=health))
+    with connected(monitor) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        asked.wait()
+        monitor.close()
+    answered.set()
+    assert caplog.records == []
+
+
+def test_a_mistake_is_told_once_for_each_question(caplog: pytest.LogCaptureFixture) -> None:
+    def health() -> dict[str, str]:
+        raise RuntimeError("a mistake")
+
+    with Monitor("127.0.0.1", 0, watched(health=health)) as monitor:
+        assert ask(monitor) == 500
+    [told] = caplog.records
+    assert told.getMessage() == "the monitor could not answer /healthz"
+    assert told.exc_info is not None
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00",
+        b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nabc\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_clients_do_wrong_is_not_logged(caplog: pytest.LogCaptureFixture, sent: bytes) -> None:
+    caplog.set_level("INFO")
+    with Monitor("127.0.0.1", 0, watched()) as monitor, connected(monitor) as client:
+        client.sendall(sent)
+        client.shutdown(socket.SHUT_WR)
+        with suppress(ConnectionError):
+            while client.recv(65_536):
+                pass
+    assert caplog.records == []
