@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 from confluent_kafka.admin import (
     ScramCredentialInfo,
     ScramMechanism,
@@ -23,6 +24,7 @@ from isthmus.errors import ConfigError, HardFailure, Outage
 from isthmus.journal.batches import BatchWriter
 from isthmus.journal.layout import Entry, Op
 from isthmus.kafka.blocking import admin_client, create_topics, read_topic
+from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.consumer import Consumer
 from isthmus.kafka.options import Kafka
 from isthmus.kafka.producer import Patience, ResilientProducer
@@ -159,6 +161,37 @@ def test_a_certificate_may_stand_in_the_configuration(secure: SecureKafka) -> No
         }
     )
     journal_through(kafka, "by certificate in the configuration")
+
+
+def open_sockets() -> int:
+    return sum(each.is_socket() for each in Path("/proc/self/fd").iterdir())
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="this system has no /proc")
+def test_no_socket_is_open_any_more_when_close_has_returned(secure: SecureKafka) -> None:
+    store = str(secure.certificates / "client-both.pem")
+    kafka = secure.with_certificate(**{"ssl.keystore.type": "PEM", "ssl.keystore.location": store})
+
+    async def close_a_client() -> None:
+        before = open_sockets()
+        client = ResilientClient(kafka)
+        await client.refresh()  # over a connection to a server of the configuration, which is closing now
+        await client.close()
+        assert open_sockets() == before
+
+    async def close_a_client_that_asks() -> None:
+        before = open_sockets()
+        client = ResilientClient(kafka)
+        await client.versions()
+        asking = asyncio.ensure_future(client.refresh())
+        await asyncio.sleep(0)
+        await client.close()
+        assert open_sockets() == before
+        with pytest.raises(KafkaConnectionError):
+            await asking
+
+    asyncio.run(close_a_client())
+    asyncio.run(close_a_client_that_asks())
 
 
 def test_a_wrong_password_is_a_hard_failure_with_a_remedy(secure: SecureKafka) -> None:

@@ -103,18 +103,24 @@ class ResilientClient:
         self._topics: dict[str, Topic] = {}
         self._coordinators: dict[str, int] = {}
         self._connections: dict[tuple[int, Hashable], asyncio.Future[AIOKafkaConnection]] = {}
+        self._closing: set[asyncio.Future[None]] = set()
+        """Connections whose sockets are still open: over TLS the broker is told first, and answers."""
         self._refreshing: asyncio.Task[None] | None = None
         self._closed = False
 
     async def close(self) -> None:
-        """Close all connections. What waits for an answer fails."""
+        """Close all connections, and wait until they are. What waits for an answer fails."""
         self._closed = True
-        connections, self._connections = list(self._connections.values()), {}
-        closing = [closed for each in connections if (closed := _close(each)) is not None]
+        unfinished: list[asyncio.Future[Any]] = list(self._connections.values())
+        self._connections = {}
+        for each in unfinished:
+            _close(each)
         if self._refreshing is not None:
             self._refreshing.cancel()
-        if closing:
-            await asyncio.wait(closing, timeout=self._connect_timeout_s)
+            unfinished.append(self._refreshing)
+        for waited_for in (unfinished, self._closing):
+            if waited_for:
+                await asyncio.wait(waited_for, timeout=self._connect_timeout_s)
 
     async def send(self, node_id: int, request: Any, *, connection: Hashable = None) -> Any:
         """A broker's answer. Raises what `isthmus.kafka.faults.kind` judges.
@@ -209,7 +215,13 @@ class ResilientClient:
             self._refreshing = asyncio.create_task(self._refresh())
             self._refreshing.add_done_callback(_heard)
             self._refreshing.add_done_callback(self._refreshed)
-        await asyncio.shield(self._refreshing)
+        refreshing = self._refreshing
+        try:
+            await asyncio.shield(refreshing)
+        except asyncio.CancelledError:
+            if refreshing.cancelled():
+                raise KafkaConnectionError("the client is closed") from None
+            raise
 
     async def patiently(self, attempt: Callable[[], Awaitable[T]], timeout_s: float | None = None) -> T:
         """What an attempt comes to; it is made again until its time is over while errors are retriable.
@@ -330,10 +342,15 @@ class ResilientClient:
             raise
 
     async def _open(self, host: str, port: int) -> AIOKafkaConnection:
-        link = AIOKafkaConnection(host, port, **self._options)
+        link = AIOKafkaConnection(host, port, on_close=self._on_close, **self._options)
         async with asyncio.timeout(self._connect_timeout_s):
             await link.connect()
         return link
+
+    def _on_close(self, link: AIOKafkaConnection, _: object) -> None:
+        closed = link.close()  # says when its socket is
+        self._closing.add(closed)
+        closed.add_done_callback(self._closing.discard)
 
 
 def _heard(task: asyncio.Future[Any]) -> None:
@@ -346,14 +363,12 @@ def _is_connected(connecting: asyncio.Future[AIOKafkaConnection]) -> bool:
     return not connecting.cancelled() and connecting.exception() is None and connecting.result().connected()
 
 
-def _close(connecting: asyncio.Future[AIOKafkaConnection]) -> asyncio.Future[None] | None:
+def _close(connecting: asyncio.Future[AIOKafkaConnection]) -> None:
     """Close a connection, or stop making it."""
     if not connecting.done():
         connecting.cancel()
     elif not connecting.cancelled() and connecting.exception() is None:  # also one whose broker is gone
-        closed: asyncio.Future[None] = connecting.result().close(reason=CloseReason.SHUTDOWN)
-        return closed
-    return None
+        connecting.result().close(reason=CloseReason.SHUTDOWN)
 
 
 def _operations(bits: int) -> frozenset[int] | None:
