@@ -14,7 +14,7 @@ NAME    ?= router
 # What costs a millisecond for each of thousands of tests. `make test` has all of it.
 IN_HASTE := --capture sys -p no:cacheprovider -p no:faulthandler -p no:unraisableexception -p no:threadexception
 
-.PHONY: help setup run demo test all-tests unit lint types bench fuzz walk docs lock clean
+.PHONY: help setup run demo test all-tests again unit lint types bench fuzz walk docs lock clean
 help: ## what there is to make
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -60,6 +60,9 @@ test: setup $(VENV)/.peers ## everything that must hold
 
 all-tests: $(VENV)/.installed
 	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
+
+again: $(VENV)/.installed ## what failed in the last run of all tests, one after the other
+	$(BIN)/pytest --last-failed --last-failed-no-failures none
 
 unit: $(VENV)/.installed ## the tests that need no Spark, no network and no generated examples: seconds
 	$(BIN)/pytest --numprocesses 2 --quiet -m "not hypothesis" $(IN_HASTE) tests/unit
