@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,14 +22,14 @@ from tests.support.polling import eventually
 from tests.support.processes import owner
 
 from isthmus.config.model.settings import PipelineSettings, Settings
-from isthmus.errors import HardFailure
+from isthmus.errors import HardFailure, Outage
 from isthmus.journal import layout
 from isthmus.journal.layout import Entry, Op, Record
 from isthmus.journal.writer import JournalWriter
 from isthmus.kafka import blocking
 from isthmus.kafka.blocking import read_topic
 from isthmus.kafka.options import Kafka
-from isthmus.pipeline import once
+from isthmus.pipeline import once, publish, run
 from isthmus.pipeline.checkpoint import parse_offsets, read_checkpoint, read_local_checkpoint
 from isthmus.pipeline.once import Search, hold
 from isthmus.pipeline.prepare import prepare
@@ -78,6 +80,11 @@ def test_a_checkpoint_tells_the_last_batch_that_was_committed(spark: SparkSessio
         assert found is not None
         assert found.offsets == {("t", 0): 100}
         assert found.time_ms == int((folder / "offsets" / "10").stat().st_mtime * 1000)
+        assert found.batch_begun
+    (folder / "offsets" / "11").unlink()
+    found = read_local_checkpoint(folder)
+    assert found is not None
+    assert not found.batch_begun
 
 
 def test_a_checkpoint_without_a_commit_tells_when_the_query_began(
@@ -87,6 +94,7 @@ def test_a_checkpoint_without_a_commit_tells_when_the_query_began(
     found = read_checkpoint(spark, str(folder))
     assert found is not None
     assert found.offsets == {}
+    assert found.batch_begun
     assert found.time_ms == int((folder / "metadata").stat().st_mtime * 1000)
 
 
@@ -259,6 +267,98 @@ def test_a_router_that_has_caught_up_goes_on_without_another_search(
     assert not router.starts.catching_up
 
 
+def test_a_catch_up_that_was_stopped_in_its_second_batch_is_not_over(
+    spark: SparkSession, bridge: TestBridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    router = Router(spark, bridge)
+    bridge.write([text_message("b")], router.settings)
+    bridge.run(spark, router.settings)
+    [behind] = bridge.write([text_message("a", "published")], router.settings)
+    marks = [(layout.ORIGIN, bridge.id.encode()), (layout.STABLE_ID, str(behind).encode())]
+    produce(bridge.kafka.servers, bridge.name("out"), Record(None, b"published", marks))
+    router.starts.start(router.plan).awaitTermination()
+    offsets = Path(router.checkpoint) / "offsets"
+    last = max(int(each.name) for each in offsets.iterdir() if each.name.isdecimal())
+    (offsets / str(last + 1)).write_text((offsets / str(last)).read_text())  # as Spark does when one begins
+    searched: list[object] = []
+    monkeypatch.setattr(Search, "find", lambda _, *given: searched.append(given))
+    router.starts.start(router.plan).stop()
+    assert len(searched) == 1
+
+
+def test_a_reload_does_without_a_rehearsal_that_fails(
+    spark: SparkSession, bridge: TestBridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rehearse(*_: object) -> None:
+        raise Outage("Kafka does not answer", remedy="")
+
+    monkeypatch.setattr(publish, "rehearse", rehearse)
+    router = Router(spark, bridge)
+    router.starts.try_out(router.plan)
+    query = router.starts.go_on(router.plan)
+    assert query.isActive
+    query.stop()
+
+
+class Starts:
+    """Of a router that has Kafka just lost."""
+
+    def look_ahead(self, plan: RoutingPlan) -> None:
+        raise Outage("Kafka does not answer", remedy="")
+
+
+def _running_by(plan: RoutingPlan, monkeypatch: pytest.MonkeyPatch) -> tuple[Pipeline, list[str]]:
+    """A pipeline that runs by a plan, but for Spark; and what its router is told."""
+    pipeline, told = Pipeline(Settings(), Kafka("127.0.0.1:1")), list[str]()
+    pipeline._plan, pipeline._starts = plan, Starts()  # type: ignore[assignment]
+    monkeypatch.setattr(pipeline._router, "restart", lambda: told.append("restart"))
+    return pipeline, told
+
+
+class Stopped:
+    """A query that was stopped."""
+
+    def exception(self) -> None:
+        return None
+
+
+def test_on_a_cluster_a_start_waits_for_the_producers_of_what_was_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(publish, "await_tasks", lambda *_: None)
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://127.0.0.1:7077"))
+    starts = RouterStarts(spark, Kafka("127.0.0.1:1"), PipelineSettings(), "checkpoint")
+    starts._settle()  # nothing ran before
+    starts._last = Stopped()  # type: ignore[assignment]
+    with pytest.raises(Outage, match="the producers of its executors may still have records"):
+        starts._settle()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 120)
+    starts._settle()
+
+
+def test_a_reload_waits_for_a_kafka_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline, told = _running_by(PLAN, monkeypatch)
+    pipeline.change(Settings(), replace(PLAN, dead_letter_topic="others"))
+    assert pipeline.changing
+    assert told == ["restart"]
+
+
+def test_a_router_that_still_catches_up_starts_again_by_topics_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = replace(PLAN, partitions={"dead": 7})
+    pipeline, told = _running_by(PLAN, monkeypatch)
+    monkeypatch.setattr(pipeline._topics, "poll", lambda: now)
+    pipeline._watch_topics()
+    pipeline._watch_topics()
+    assert pipeline._plan == now
+    assert told == ["restart"]
+    monkeypatch.setattr(run, "look", lambda *_: (replace(now, max_message_bytes={"dead": 9}), 1))
+    assert isinstance(pipeline._explain_router("RecordTooLargeException"), Outage)
+    assert pipeline._plan == replace(now, max_message_bytes={"dead": 9})
+
+
 def _rows(spark: SparkSession, *records: tuple[str, str, int]) -> DataFrame:
     """Records for the sink: the value, the topic, and the offset in partition 1 of the journal."""
     schema = (
@@ -281,7 +381,7 @@ def _rows(spark: SparkSession, *records: tuple[str, str, int]) -> DataFrame:
 
 
 PLAN = RoutingPlan(bridge_id="b", journal_topic="j", dead_letter_topic="dead", events_topic="events")
-BEGIN = {("j", 0): 0, ("j", 1): 100, ("k", 0): 0}
+PARTITIONS = [("j", 0), ("j", 1), ("k", 0)]
 
 
 def test_a_record_is_left_out_of_the_places_that_have_it_alone(spark: SparkSession) -> None:
@@ -295,10 +395,21 @@ def test_a_record_is_left_out_of_the_places_that_have_it_alone(spark: SparkSessi
     places = [("a", 100), ("b", 100), ("a", 101), ("b", 101), ("a", 102), ("b", 102), ("a", 103)]
     places += [("dead", 103), ("dead!", 103), ("a", 104), ("a", 10**12)]
     records = _rows(spark, *((f"{topic}{offset}", topic, offset) for topic, offset in places))
-    left = Published(PLAN, BEGIN, found).leave_out(records)
+    left = Published(PLAN, PARTITIONS, found).leave_out(records)
     assert left.columns == ["value", "topic", "headers"]
     values = [row.value for row in left.collect()]
     assert values == ["a100", "b100", "b101", "a102", "dead103", "a104", f"a{10**12}"]
+
+
+def test_what_is_far_behind_the_checkpoint_costs_nothing(spark: SparkSession) -> None:
+    far = 3 * 10**9
+    published = Published(PLAN, PARTITIONS, {("j", 1, far): {("a", "")}, ("j", 1, far + 2): {("a", "")}})
+    assert [len(each) for each in published._bytes.values()] == [0, 3, 0]
+    records = _rows(
+        spark, *((str(offset), "a", offset) for offset in (0, 100, far, far + 1, far + 2, far * 2))
+    )
+    values = [row.value for row in published.leave_out(records).collect()]
+    assert values == ["0", "100", str(far + 1), str(far * 2)]
 
 
 def test_there_may_be_more_sets_of_places_than_a_byte_has_numbers(spark: SparkSession) -> None:
@@ -306,7 +417,7 @@ def test_there_may_be_more_sets_of_places_than_a_byte_has_numbers(spark: SparkSe
     of_each = [
         (f"{number}.{shift}", f"t{number + shift}", 100 + number) for number in range(300) for shift in (0, 1)
     ]
-    left = Published(PLAN, BEGIN, found).leave_out(_rows(spark, *of_each))
+    left = Published(PLAN, PARTITIONS, found).leave_out(_rows(spark, *of_each))
     assert [row.value for row in left.collect()] == [f"{number}.1" for number in range(300)]
 
 
@@ -323,7 +434,7 @@ def test_a_row_is_not_even_routed_if_all_of_it_is_published(spark: SparkSession)
 
     def left(plan: RoutingPlan) -> list[int]:
         found = {("j", 1, offset): where for offset, where in places.items()}
-        return [row.offset for row in Published(plan, BEGIN, found).drop_complete(rows).collect()]
+        return [row.offset for row in Published(plan, PARTITIONS, found).drop_complete(rows).collect()]
 
     assert left(replace(PLAN, traced=True)) == list(range(100, 109))
     assert left(PLAN) == [100, 102, 103, 104, 105, 107, 108]
@@ -351,7 +462,7 @@ def test_the_code_that_is_generated_is_the_same_whatever_is_published(spark: Spa
     plan = replace(PLAN, routes=(Route("r", parse("msg.address==x"), "a", key="k"),))
 
     def code(found: Found) -> list[str]:
-        published = Published(plan, BEGIN, found)
+        published = Published(plan, PARTITIONS, found)
         stages: Any = route(rows, plan, published)._jdf.queryExecution().debug().codegenToSeq()
         assert stages.size() > 0
         return [re.sub(r"/\*.*?\*/", "", stages.apply(at)._2()) for at in range(stages.size())]

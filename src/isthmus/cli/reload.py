@@ -53,7 +53,7 @@ def reload(
     os.kill(pid, signal.SIGHUP)
     answer = _await_answer(folder, token, timeout)
     if not answer["ok"]:
-        raise ConfigError(f"the bridge goes on as it was: {answer['said']}")
+        raise ConfigError(answer["said"])
     typer.echo(answer["said"])
 
 

@@ -22,7 +22,16 @@ from isthmus.cli.status import Show, status
 from isthmus.cli.stopping import Stop
 from isthmus.config import Settings
 from isthmus.errors import ConfigError, HardFailure, IsthmusError
-from isthmus.events.bridge import Reloaded, ReloadRefused, Started, Starting, Stopped, Stopping, SystemAwaited
+from isthmus.events.bridge import (
+    Reloaded,
+    ReloadRefused,
+    ReloadUnfinished,
+    Started,
+    Starting,
+    Stopped,
+    Stopping,
+    SystemAwaited,
+)
 from isthmus.private import UMASK, private_folder
 
 if TYPE_CHECKING:
@@ -306,20 +315,28 @@ class _Bridge:
                 raise ConfigError("\n".join(problem.described for problem in reading.errors))
             if reasons := config.needs_restart(self._reading, reading):
                 raise ConfigError(f"needs a restart: {', '.join(reasons)}")
-            self._change(reading.settings, stop)
+            settings = self._change_router(reading.settings, stop)
         except IsthmusError as failure:
             ReloadRefused(failure).emit()
-            answer(folder, token, ok=False, said=str(failure))
+            answer(folder, token, ok=False, said=f"the bridge goes on as it was: {failure}")
             if self._pipeline is not None and self._pipeline.changing and not stop.is_set():
                 raise  # the router, or what it needs, cannot go on
-        else:
-            self._reading = reading
-            reloaded = Reloaded(len(reading.settings.routes), time.monotonic() - began)
-            reloaded.emit()
-            answer(folder, token, ok=True, said=str(reloaded))
+            return
+        self._settings, self._reading = settings, reading
+        try:
+            if self._edges is not None:
+                self._edges.change(settings)
+        except IsthmusError as failure:
+            unfinished = ReloadUnfinished(failure)
+            unfinished.emit()
+            answer(folder, token, ok=False, said=str(unfinished))
+            return
+        reloaded = Reloaded(len(settings.routes), time.monotonic() - began)
+        reloaded.emit()
+        answer(folder, token, ok=True, said=str(reloaded))
 
-    def _change(self, settings: Settings, stop: Event) -> None:
-        """Have every part go by other settings.
+    def _change_router(self, settings: Settings, stop: Event) -> Settings:
+        """Have the router go by other settings, and say by which the edges are to go, too.
 
         While the router catches up by the old routes, edges take only what old and new ones both take: what
         it would not route is never accepted.
@@ -335,9 +352,7 @@ class _Bridge:
                 if stop.wait(CHANGING_S):
                     raise HardFailure("the bridge is stopping", remedy="the next start goes by the file")
                 self._poll_parts()
-        if self._edges is not None:
-            self._edges.change(settings)
-        self._settings = settings
+        return settings
 
 
 def _with_nats(settings: Settings, servers: tuple[str, ...], key: str | None) -> Settings:

@@ -65,6 +65,17 @@ class Reloaded(Event, level="warning", text="reloaded: %(routes)d routes, in %(s
     seconds: float
 
 
+class ReloadUnfinished(
+    Event,
+    level="error",
+    text="the router goes by the changed configuration, the edges take what both old and new routes take: "
+    "%(error)s",
+):
+    """What edges need of the changed configuration could be used when it was tried, and not any more."""
+
+    error: object
+
+
 class ReloadRefused(
     Event,
     level="error",

@@ -29,6 +29,8 @@ class Checkpoint:
     """By topic and partition: what to read next. Empty before the first commit."""
     time_ms: int
     """When that was written, by the clock of the file system. Everything after these offsets is younger."""
+    batch_begun: bool = False
+    """Whether a batch after that has begun: Spark ends it where it was to end before it begins another."""
 
 
 def read_checkpoint(spark: SparkSession, folder: str) -> Checkpoint | None:
@@ -57,10 +59,11 @@ def _read(folder: _Folder) -> Checkpoint | None:
         for log in ("offsets", "commits")
     )
     if not offsets & commits:
-        return Checkpoint({}, folder.modified_ms("metadata"))
+        return Checkpoint({}, folder.modified_ms("metadata"), batch_begun=bool(offsets))
     last = max(offsets & commits, key=int)
     written_ms = min(folder.modified_ms(f"{log}/{last}") for log in ("offsets", "commits"))
-    return Checkpoint(parse_offsets(folder.text(f"offsets/{last}")), written_ms)
+    begun = int(max(offsets, key=int)) > int(last)
+    return Checkpoint(parse_offsets(folder.text(f"offsets/{last}")), written_ms, begun)
 
 
 class _LocalFolder:

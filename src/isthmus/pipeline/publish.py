@@ -13,12 +13,14 @@ from contextlib import suppress
 from dataclasses import replace
 from operator import itemgetter
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from isthmus.config.model.settings import PipelineSettings
+from isthmus.errors import Outage
 from isthmus.kafka.blocking import end_offsets
 from isthmus.kafka.options import Kafka
 from isthmus.pipeline.checkpoint import Checkpoint, read_checkpoint
@@ -56,6 +58,7 @@ REAL_TIME_SINK = {"linger.ms": "1"}
 
 REHEARSED = 100
 """How many records are routed for practice."""
+REHEARSAL_POLL_MS = 2_000
 
 DELIVERY_TIMEOUT_MS = 120_000
 """Kafka's own default: after so long a producer gives a record up."""
@@ -124,8 +127,9 @@ def start_catching_up(
 ) -> StreamingQuery:
     """Route what is there by now, from where the checkpoint says, without what is published. Then it ends.
 
-    All of it is one batch: a checkpoint in the midst of what is published would be younger than some of that,
-    and the next start would not search so far back. A topic that is gone by now is a soft failure.
+    All of it is one batch, after the one that another query may have begun: a checkpoint in the midst of what
+    is published would be younger than some of that, and the next start would not search so far back. A topic
+    that is gone by now is a soft failure.
     """
     plan = replace(plan, missing_topics=published.missing_topics)
     rows = read_topics(spark, kafka, (plan.journal_topic, *plan.source_topics))
@@ -147,6 +151,8 @@ def rehearse(spark: SparkSession, kafka: Kafka, plan: RoutingPlan) -> None:
         .options(**{f"{side}Offsets": json.dumps({topic: {partition: at}}) for side, at in range_.items()})
         .option("includeHeaders", "true")
         .option("failOnDataLoss", "false")
+        # Behind a transaction that is open nothing is read, and Spark would wait for two minutes.
+        .option("kafkaConsumer.pollTimeoutMs", REHEARSAL_POLL_MS)
     )
     rows = reader.options(**_prefixed(SOURCE_DEFAULTS | BATCH_SOURCE | kafka.java_options())).load()
     route(rows, plan, Published.nothing(plan, ends)).write.format("noop").mode("overwrite").save()
@@ -178,8 +184,8 @@ class RouterStarts:
         """What was looked at ahead of the next start."""
         self._tried: tuple[RoutingPlan, DataFrame] | None = None
         """The plan that was tried out last, and its `routed` records."""
-        self._failed_at: float | None = None
-        """Since when the last query is known to have failed."""
+        self._ended_at: float | None = None
+        """Since when the last query is known to have failed, or to have been stopped."""
 
     def start(self, plan: RoutingPlan) -> StreamingQuery:
         """Start routing from where the checkpoint says, or first a query that catches up, and then ends.
@@ -230,12 +236,16 @@ class RouterStarts:
         return self._catching_up is not None
 
     def _caught_up(self) -> bool:
-        """Whether the last query was to catch up, and has: nothing is published behind its checkpoint."""
-        if self._catching_up is None:
+        """Whether the last query was to catch up, and has: nothing is published behind its checkpoint.
+
+        What it was to do may be two batches: one that another query had begun, and the rest.
+        """
+        if self._catching_up is None or self._last is None or self._last.exception() is not None:
             return False
         last = self._last_checkpoint()
-        ends = self._catching_up.ends.items()
-        return last is not None and all(last.offsets.get(each, 0) >= end for each, end in ends)
+        if last is None or last.batch_begun:
+            return False
+        return all(last.offsets.get(each, 0) >= end for each, end in self._catching_up.ends.items())
 
     def _last_checkpoint(self) -> Checkpoint | None:
         return read_checkpoint(self._spark, self._checkpoint)
@@ -251,11 +261,12 @@ class RouterStarts:
 
     def _rehearse(self, plan: RoutingPlan) -> None:
         if is_local(self._spark.sparkContext.master):  # where a slot is free for it
-            with suppress(PySparkException):  # the start itself meets the same
+            # The start itself meets the same. PySpark passes on what it has no class for as py4j's.
+            with suppress(PySparkException, Py4JJavaError, Outage):
                 rehearse(self._spark, self._kafka, plan)
 
     def _started(self, query: StreamingQuery, catching_up: Published | None = None) -> StreamingQuery:
-        self._last, self._failed_at, self._catching_up = query, None, catching_up
+        self._last, self._ended_at, self._catching_up = query, None, catching_up
         return query
 
     def _settle(self) -> None:
@@ -264,11 +275,11 @@ class RouterStarts:
             await_tasks(self._spark, self._last)
         if is_local(self._spark.sparkContext.master):
             close_producers(self._spark)
-        elif self._last is not None and self._last.exception() is not None:
+        elif self._last is not None and not self._caught_up():  # then it did not end by itself
             # Producers of executors are out of reach: they send what they have for as long as it may take.
-            self._failed_at = self._failed_at or time.monotonic()
+            self._ended_at = self._ended_at or time.monotonic()
             timeout_s = int(self._kafka.options.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS)) / 1000
-            if time.monotonic() < self._failed_at + timeout_s:
+            if time.monotonic() < self._ended_at + timeout_s:
                 raise not_over("the producers of its executors may")
 
 

@@ -31,7 +31,6 @@ Found = Mapping[Position, Set[Place]]
 
 POSITION = {"source_topic": "topic", "source_partition": "partition", "source_offset": "offset"}
 """What `Published.leave_out` calls the position of the record that a row comes from, and what Spark does."""
-_NOWHERE = 0
 _SEPARATOR = "\0"
 
 
@@ -41,22 +40,23 @@ class Published:
     def __init__(
         self,
         plan: RoutingPlan,
-        begin: Mapping[Partition, int],
+        partitions: Iterable[Partition],
         found: Found,
         missing_topics: frozenset[str] = frozenset(),
     ) -> None:
-        """``begin`` has the offset of each partition of the sources that the router goes on from."""
+        """``partitions`` are all those of the sources."""
         self.missing_topics = missing_topics
         """Topics that messages are to go to by the direct route, and that cannot be written any more."""
         self.found = found
         self._plan = plan
-        self._begin = begin
         self._numbers: dict[tuple[frozenset[Place], bool], int] = {}
-        numbers: dict[Partition, dict[int, int]] = {each: {} for each in begin}
+        numbers: dict[Partition, dict[int, int]] = {each: {} for each in partitions}
         for (topic, partition, offset), places in found.items():
             kind = frozenset(places), self._is_complete(offset, places)
             numbers[topic, partition][offset] = self._numbers.setdefault(kind, len(self._numbers) + 1)
         self._width = max(1, (len(self._numbers).bit_length() + 7) // 8)
+        # What is empty begins behind its end: were they the same, Spark would generate other code.
+        self._begins = {each: min(known, default=1) for each, known in numbers.items()}
         self.ends = {each: max(known, default=-1) + 1 for each, known in numbers.items()}
         """By partition of the sources: where all that is published is before."""
         self._bytes = {each: self._packed(each, known) for each, known in numbers.items()}
@@ -64,14 +64,14 @@ class Published:
     @classmethod
     def nothing(cls, plan: RoutingPlan, partitions: Iterable[Partition]) -> Self:
         """Leaves nothing out, by the same code."""
-        return cls(plan, dict.fromkeys(partitions, 0), {})
+        return cls(plan, partitions, {})
 
     def drop_complete(self, rows: DataFrame) -> DataFrame:
         """The rows of Spark's Kafka source without those that surely have nothing left to publish."""
         complete = [number for (_, whole), number in self._numbers.items() if whole]
         topic, partition, offset = (F.col(name) for name in POSITION.values())
         known = F.array_contains(F.expr(self._list(complete)), self._number(topic, partition, offset))
-        return rows.where(~self._before_end(topic, partition, offset) | ~known)
+        return rows.where(~self._is_between(topic, partition, offset) | ~known)
 
     def leave_out(self, records: DataFrame) -> DataFrame:
         """The records for the sink, which have a `POSITION`, without those that are published, and without
@@ -83,7 +83,7 @@ class Published:
         named = F.concat(F.col("topic"), F.lit(_SEPARATOR), F.coalesce(route, F.lit("")))
         with_it = F.try_element_at(self._numbers_by_place(), named)
         there = F.coalesce(F.array_contains(with_it, self._number(*position)), F.lit(False))
-        return records.where(~self._before_end(*position) | ~there).drop(*POSITION)
+        return records.where(~self._is_between(*position) | ~there).drop(*POSITION)
 
     def _is_complete(self, offset: int, places: Set[Place]) -> bool:
         """Whether there surely is no other place for the record. Failures, samples and traces have events."""
@@ -95,24 +95,29 @@ class Published:
         return len(places) == most and plain and offset % SAMPLE != 0 and not plan.traced
 
     def _packed(self, partition: Partition, known: Mapping[int, int]) -> bytearray:
-        offsets = range(self._begin[partition], self.ends[partition])
-        return bytearray(b"".join(self._encoded(known.get(offset, _NOWHERE)) for offset in offsets))
+        begin = self._begins[partition]
+        packed = bytearray(max(0, self.ends[partition] - begin) * self._width)
+        for offset, number in known.items():
+            at = (offset - begin) * self._width
+            packed[at : at + self._width] = self._encoded(number)
+        return packed
 
     def _encoded(self, number: int) -> bytes:
         return number.to_bytes(self._width)
 
-    def _before_end(self, topic: Column, partition: Column, offset: Column) -> Column:
-        """Whether it is a record of the time that was searched; false for all that come later."""
-        end = _by_partition(_integers(self.ends), topic, partition)
-        return F.coalesce(offset < end, F.lit(False))
+    def _is_between(self, topic: Column, partition: Column, offset: Column) -> Column:
+        """Whether the first and the last record that is published are around it; false for all that come
+        later."""
+        begin, end = (_by_partition(_integers(each), topic, partition) for each in (self._begins, self.ends))
+        return F.coalesce((offset < end) & (offset >= begin), F.lit(False))
 
     def _number(self, topic: Column, partition: Column, offset: Column) -> Column:
-        begin = _by_partition(_integers(self._begin), topic, partition)
+        begin = _by_partition(_integers(self._begins), topic, partition)
         packed = _by_partition(
             {each: _written(known) for each, known in self._bytes.items()}, topic, partition
         )
-        at = (offset - begin).cast("int") * self._width + 1
-        return F.substring(packed, at, F.lit(self._width))
+        at = (offset - begin) * self._width + 1
+        return F.substring(packed, at.try_cast("int"), F.lit(self._width))  # null for what is far behind
 
     def _numbers_by_place(self) -> Column:
         """For each place, the numbers that stand for it and maybe others."""

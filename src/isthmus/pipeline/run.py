@@ -172,7 +172,8 @@ class Pipeline:
         else:
             self._next = settings, plan
             if self._starts is not None and self._plan is not None:
-                self._starts.look_ahead(self._plan)
+                with suppress(HardFailure):  # the start itself meets the same, and waits for what is away
+                    self._starts.look_ahead(self._plan)
             self._router.restart()
 
     def try_out(self, settings: Settings) -> RoutingPlan | None:
@@ -293,12 +294,11 @@ class Pipeline:
 
     def _explain_router(self, error: str) -> HardFailure:
         # A record that its topic does not take was one that the topic took when the plan was made.
-        if (
-            "RecordTooLargeException" in error
-            and self._plan is not None
-            and differ(look(self._settings, self._kafka)[0], self._plan)
-        ):
-            return Outage(_CHANGED, remedy="none is needed: it starts again with what holds now")
+        if "RecordTooLargeException" in error and self._plan is not None:
+            now, _ = look(self._settings, self._kafka)
+            if differ(now, self._plan):
+                self._plan = now
+                return Outage(_CHANGED, remedy="none is needed: it starts again with what holds now")
         return self._explain(ROUTER, error)
 
     def _count_batches(self) -> None:
@@ -322,6 +322,7 @@ class Pipeline:
         now = self._topics.poll()
         if now is not None and self._plan is not None and differ(now, self._plan):
             TopicsChanged(_CHANGED).emit()
+            self._plan = now  # also for a query that is still to catch up by it
             self._router.restart()
 
     def _count(self, progress: StreamingQueryProgress) -> None:

@@ -34,7 +34,8 @@ from isthmus.private import UMASK
 
 # ParallelGC moves 13 % more records than G1: batches are garbage all at once. And the router's plan becomes
 # methods of more than 8 KB, which the JVM would leave to its interpreter.
-_JVM = ("-XX:+UseParallelGC", "-XX:-DontCompileHugeMethods")
+# A start loads more classes than the JVM expects of anybody, and would collect all garbage for that.
+_JVM = ("-XX:+UseParallelGC", "-XX:-DontCompileHugeMethods", "-XX:MetaspaceSize=256m")
 
 _HERE = Path(str(resources.files(__package__)))
 # A start plans, and does so a few times. The second compiler took five seconds and more for the code that
