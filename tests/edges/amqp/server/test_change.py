@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import ssl
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from tests.support.amqp.server import RunningServer
 from tests.support.certificates import make_certificates
 from tests.support.names import unique
+from tests.support.polling import eventually
 
 from isthmus.config import Settings
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
@@ -19,6 +22,7 @@ from isthmus.edges.amqp.client.client import reach
 from isthmus.edges.amqp.client.connecting import connect
 from isthmus.edges.amqp.client.connection import BrokerConnection
 from isthmus.edges.amqp.server.users import Users, remove_user, set_user
+from isthmus.edges.amqp.server.workers import AmqpWorkers
 from isthmus.edges.service import EdgeService
 from isthmus.errors import ConfigError, HardFailure
 from isthmus.kafka.options import Kafka
@@ -30,6 +34,13 @@ ATTEMPTS = 8
 
 def _encrypted(folder: Path) -> AmqpsSettings:
     return AmqpsSettings(port=0, certificate=str(folder / "server.pem"), key=str(folder / "server.key"))
+
+
+def _takes(user: str, port: int) -> bool:
+    try:
+        return "answers" in reach(_broker(user, port), "x", "x")
+    except HardFailure:
+        return False
 
 
 def _broker(user: str, port: int) -> BrokerSettings:
@@ -102,3 +113,37 @@ def test_all_workers_go_by_the_users_of_now(kafka_servers: str, tmp_path: Path) 
         with pytest.raises(ConfigError, match="line 1 is not a user"):
             service.change(settings)
         assert "answers" in reach(_broker("bob", port), "x", "x")
+
+
+@pytest.mark.parametrize("narrowly", [True, False])
+def test_workers_that_are_starting_go_by_the_users_of_now(
+    kafka_servers: str, tmp_path: Path, narrowly: bool
+) -> None:
+    for user in ("alice", "bob"):
+        set_user(tmp_path / user, user, "secret")
+    settings = Settings(
+        bridge_id=unique("change"),
+        kafka=KafkaSettings(bootstrap_servers=kafka_servers),
+        amqp=AmqpSettings(port=0, workers=2, users_file=str(tmp_path / "alice")),
+    )
+    kafka = Kafka(kafka_servers)
+    make_own_topics(settings, kafka)
+    with EdgeService(settings, kafka) as service:
+        workers = _workers(service)
+        eventually(workers.ready.is_set)
+        before = dict(workers._inputs)
+        for pid in workers.pids:
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: all(workers._inputs[each] is not before[each] for each in before))
+        changed = settings.replace(amqp=settings.amqp.replace(users_file=str(tmp_path / "bob")))
+        service.change(changed, narrowly=narrowly)
+        eventually(lambda: len(workers.pids) == 2)
+        port = service.amqp_ports[0]
+        eventually(lambda: not any(_takes("alice", port) for _ in range(ATTEMPTS)))
+        assert all(_takes("bob", port) for _ in range(ATTEMPTS))
+
+
+def _workers(service: EdgeService) -> AmqpWorkers:
+    assert service._assembly is not None
+    assert isinstance(service._assembly.amqp_service, AmqpWorkers)
+    return service._assembly.amqp_service

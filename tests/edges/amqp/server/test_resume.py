@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 from tests.support.amqp.kafka_server import receiving_server
 from tests.support.amqp.server import RunningServer
-from tests.support.amqp.wire import RawWire
+from tests.support.amqp.wire import RawWire, message
 from tests.support.kafka.topics import new_topic, publish
 from tests.support.polling import eventually
 
-from isthmus.codecs.amqp import Described, ULong
+from isthmus.codecs.amqp import Described, UInt, ULong
+from isthmus.config.model.amqp import AmqpsSettings
 from isthmus.converters import ReceivedRecord, converter
 from isthmus.edges.amqp.protocol.performatives import Attach, Begin, Detach, Disposition, End, Flow, Transfer
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Accepted, Error, Source, Target
 from isthmus.edges.amqp.server.contract import ReceiverRequest
 from isthmus.edges.amqp.server.receivers.outgoing_link import KafkaOutgoingLink
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSink
+from isthmus.edges.amqp.server.users import User, Users
 from isthmus.errors import SoftFailure
 from isthmus.kafka.records import PolledRecord
 
@@ -268,6 +270,26 @@ def test_a_link_of_a_connection_that_is_not_known_to_be_lost_is_stolen(
         assert isinstance(error, Error)
         assert error.condition == "amqp:link:stolen"
         assert links.told == []
+
+
+def test_what_is_stolen_from_a_user_whose_rights_have_changed_is_delivered_anew(links: Links) -> None:
+    server = RunningServer(outgoing_links=links, users=Users({"anonymous": User("anonymous")}))
+    with server, RawWire(server.port) as silent:
+        Frames(silent.open(), 1).transfers(1)
+        server.memory.held = True  # the connection stays for a while, for the sake of what is in flight
+        flows = len(silent.all(Flow))
+        silent.send(Attach("out", 1, False, target=Target("orders"), initial_delivery_count=0))
+        silent.until(Flow, flows + 1)
+        silent.frame(Transfer(handle=UInt(1), delivery_id=UInt(0), delivery_tag=b"0"), message("late"))
+        eventually(lambda: server.memory.waiting)
+        now = Users({"anonymous": User("anonymous", send=())})
+        server.call(lambda: server.amqp.change(now, AmqpsSettings()))
+        eventually(lambda: server.call(lambda: not any(each.accepting for each in server.amqp._connections)))
+        with RawWire(server.port) as wire:
+            again = Frames(wire.open(), 1, unsettled={b"0_0": None})
+            assert again.answer.unsettled == {}
+            eventually(lambda: links.told == [("0_0", FAIL)])
+            assert links.opened == 2
 
 
 def test_a_suspended_link_of_a_connection_that_is_still_open_is_resumed_by_another(

@@ -215,7 +215,7 @@ class ServerLink(ABC):
             self._link.handler = None
             self._link.detach(Error(STOLEN, "a link of the same name was attached"))
             self._connection.wake()
-            self._outlives(lost=True)
+            self.on_detach(closed=False, error=None, lost=True)  # closed, if nothing is kept any more
 
     def replaced(self) -> None:
         """Be over: another link goes on with what was behind this one."""

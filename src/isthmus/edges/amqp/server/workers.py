@@ -36,6 +36,8 @@ LOOK_S = 4.0
 """How long they may take to say who is connected. One that does not say is left out."""
 STOP_S = 25.0
 """How long a worker may take to end in good order."""
+UNAWAITED = 0
+"""The number of requests whose answer nobody waits for."""
 
 
 class AmqpWorkers:
@@ -56,6 +58,8 @@ class AmqpWorkers:
         self._problems: dict[int, str | None] = {}
         self._given = b""
         """What a worker that starts is told."""
+        self._changed: tuple[Settings, bool] | None = None
+        """What workers were last asked to change to, and whether narrowly."""
         self._inputs: dict[int, asyncio.StreamWriter] = {}
         self._requests = 0
         self._awaited: dict[int, dict[int, asyncio.Future[Any]]] = {}
@@ -131,7 +135,10 @@ class AmqpWorkers:
         return self.ports[-1]
 
     async def change(self, settings: Settings, *, narrowly: bool = False) -> None:
-        """Have every worker `AmqpService.change`. Raises `ConfigError` with what one of them says."""
+        """Have every worker `AmqpService.change`. Raises `ConfigError` with what one of them says.
+
+        One that is starting is not waited for: it does so once it listens.
+        """
         amqp = self._bound.amqp.replace(users_file=settings.amqp.users_file)
         bound = self._bound.amqps
         settings = settings.replace(
@@ -140,6 +147,7 @@ class AmqpWorkers:
         if not narrowly:
             self._bound = settings
             self._given = pickle.dumps((settings, self._kafka))
+        self._changed = settings, narrowly
         answers = self._ask("change", settings, narrowly)
         async with asyncio.timeout(CHANGE_S):
             for answer in await asyncio.gather(*answers):
@@ -211,6 +219,8 @@ class AmqpWorkers:
         elif "failure" in said:
             raise HardFailure(said["failure"], remedy=said["remedy"])
         elif "ready" in said:
+            if self._changed is not None:  # what it was given may be older, and is never narrow
+                self._inputs[number].write(framed(pickle.dumps((UNAWAITED, "change", self._changed))))
             self._up[number] = pid
             if len(self._up) == self._settings.amqp.workers:
                 self.ready.set()
