@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
+import yaml
 
 from isthmus.config.model.settings import Settings
 from isthmus.config.model.values import key_header
@@ -24,11 +24,14 @@ from isthmus.routing.decide import Decision, decide
 from isthmus.routing.explain import Explanation
 from isthmus.routing.plan import RoutingPlan
 from isthmus.routing.predicate import parse
-from isthmus.routing.samples import SampleMessage, Value, sample_record
+from isthmus.routing.samples import SampleMessage, Value, from_yaml, sample_record
 
 LAST_TRIED: Final = 500
 """Of each partition of the journal, so many messages show what a changed route would do."""
 CHANGES_SHOWN: Final = 50
+
+_MAX_DEPTH: Final = 2  # the headers, and one that says its type
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def explain_sample(settings: Settings, kafka: Kafka, address: str, headers: str, body: str | None) -> Any:
@@ -36,11 +39,8 @@ def explain_sample(settings: Settings, kafka: Kafka, address: str, headers: str,
 
     Raises `ConfigError` for what is no message.
     """
+    message = SampleMessage(address=address, headers=typed_headers(headers), body=body)
     try:
-        typed: Mapping[str, Value] | None = msgspec.yaml.decode(
-            headers.encode(), type=dict[str, Value] | None
-        )
-        message = SampleMessage(address=address, headers=dict(typed or {}), body=body)
         record, _ = sample_record(
             message,
             live_plan(settings, kafka),
@@ -48,11 +48,29 @@ def explain_sample(settings: Settings, kafka: Kafka, address: str, headers: str,
             json=settings.uses_json,
             topic_of=lambda address: topic_for(settings, kafka, address),
         )
-    except msgspec.MsgspecError as error:
-        raise ConfigError(f"headers are lines of name: value: {error}") from None
     except SoftFailure as error:
         raise ConfigError(f"the bridge refuses such a message: {error}") from None
     return _document(explanation(settings, kafka, record, None), bodies=True)
+
+
+def typed_headers(text: str) -> dict[str, Value]:
+    """Headers as somebody types them. Raises `ConfigError` for anything else.
+
+    Nothing is made of the text before its shape is known. An alias (``*a``) stands for what was written
+    before, and a few hundred bytes of them for gigabytes; what is nested by the thousand overflows the stack.
+    """
+    depth = 0
+    try:
+        for event in yaml.parse(text, _LOADER):
+            if isinstance(event, yaml.AliasEvent):
+                raise ConfigError("*name stands for another value: write that out, or quote it if it is text")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MAX_DEPTH:
+                raise ConfigError("a value is nested: it can be one value, or {type: value}")
+        return from_yaml(text.encode(), dict[str, Value] | None) or {}
+    except (ConfigError, yaml.YAMLError) as error:
+        raise ConfigError(f"headers are lines of name: value: {error}") from None
 
 
 def explain_position(settings: Settings, kafka: Kafka, position: str) -> Any:
