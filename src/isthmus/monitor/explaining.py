@@ -19,7 +19,7 @@ from isthmus.journal import layout
 from isthmus.journal.explained import explanation, known_place, live_plan, stored_record, topic_for
 from isthmus.journal.layout import Record
 from isthmus.kafka.options import Kafka
-from isthmus.monitor.messages import journaled, route_named, text_of
+from isthmus.monitor.messages import journaled, route_named, shown_headers, text_of
 from isthmus.routing.decide import Decision, decide
 from isthmus.routing.explain import Explanation
 from isthmus.routing.plan import RoutingPlan
@@ -184,7 +184,7 @@ def _document(found: Explanation, *, bodies: bool) -> Any:
                 for field in ("outcome", "route", "topic", "partition", "key_from", "code", "reason")
             },
             "key": text_of(each.key),
-            "headers": [[name, text_of(value)] for name, value in each.headers],
+            "headers": shown_headers(each.headers, bodies=bodies),
             "size": len(each.value or b""),
             "value": text_of(each.value) if bodies else None,
             "hidden": not bodies and each.value is not None,
