@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -96,10 +97,10 @@ def explain_captured(settings: Settings, kafka: Kafka, line: str) -> Any:
 
 def place_of(position: str) -> tuple[str, int, int]:
     """Topic, partition and offset of a position. Raises `ConfigError` for anything else."""
-    match position.rsplit(":", 2):
-        case topic, partition, offset if partition.isdecimal() and offset.isdecimal():
-            return topic, int(partition), int(offset)
-    raise ConfigError(f"{position} is not topic:partition:offset")
+    parsed = re.fullmatch("([^:]+):([0-9]{1,9}):([0-9]{1,18})", position)
+    if parsed is None:
+        raise ConfigError(f"{position!r:.100} is not topic:partition:offset")
+    return parsed[1], int(parsed[2]), int(parsed[3])
 
 
 def try_route(settings: Settings, kafka: Kafka, name: str, predicate: str, key: str | None = None) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from isthmus.config import Settings
 from isthmus.errors import ConfigError
 from isthmus.kafka.options import Kafka
-from isthmus.monitor.explaining import explain_sample, typed_headers
+from isthmus.monitor.explaining import explain_sample, place_of, typed_headers
 
 NOWHERE = Kafka("127.0.0.1:1")
 
@@ -68,3 +68,28 @@ def test_what_only_looks_like_it_is_text() -> None:
 )
 def test_a_value_that_yaml_trips_over_is_refused_with_what_to_do(headers: str) -> None:
     assert "if it is text, quote it" in refused(headers)
+
+
+@pytest.mark.parametrize(
+    "position",
+    [
+        "",
+        "a",
+        "a:0",
+        "a:0:x",
+        ":0:0",
+        "a:b:0:0",
+        "a:-1:0",
+        "a:²:0",
+        "a:0:" + "9" * 5_000,
+        "a:" + "9" * 10 + ":0",
+    ],
+)
+def test_what_is_no_position_is_refused(position: str) -> None:
+    with pytest.raises(ConfigError, match="is not topic:partition:offset") as caught:
+        place_of(position)
+    assert len(str(caught.value)) < 200
+
+
+def test_a_position_is_a_topic_a_partition_and_an_offset() -> None:
+    assert place_of("isthmus.b.journal:3:14") == ("isthmus.b.journal", 3, 14)
