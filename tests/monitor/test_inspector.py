@@ -16,9 +16,12 @@ from tests.support.commands import isthmus
 from tests.support.names import unique
 from tests.support.shop import Shop
 
+from isthmus import AmqpMessage, AmqpValue
+from isthmus.codecs.jms import to_message
 from isthmus.journal.replay import read_dead_letters
 from isthmus.kafka.blocking import read_present
 from isthmus.monitor.server import Monitor
+from isthmus.routing.explain import journaled
 
 TOKEN = "a token of some length"
 BASIC = {"Authorization": f"Basic {base64.b64encode(f'me:{TOKEN}'.encode()).decode()}"}
@@ -92,6 +95,25 @@ def test_bodies_are_hidden_unless_the_settings_say_otherwise(
     assert [each["body"] for each in (published, dead, journaled)] == [None] * 3
     assert (explained["value"], explained["hidden"]) == (None, True)
     assert published["size"] > 0
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_the_body_of_a_map_is_no_more_shown_than_any_other(
+    kafka_servers: str, tmp_path: Path, shown: bool
+) -> None:
+    """The journal has it as JSON in a header of its own."""
+    shop = Shop(kafka_servers, tmp_path, bodies=shown, name=unique("map"))
+    message = AmqpMessage(application_properties={"region": "EU"}, body=AmqpValue({"card": "4711"}))
+    shop.route([journaled(to_message(message.encode(), target="orders", fallback_id="m"), json=False)])
+    with Monitor("127.0.0.1", 0, shop.watched, token=TOKEN) as monitor:
+        page = Page(monitor, BASIC)
+        position = f"{shop.settings.journal.topic}:0:0"
+        explained = page.post("/api/explain", position=position)[1]
+        assert explained["results"][0]["outcome"] == "dead-lettered"
+        journal = page.get("/api/journal")[1]
+        dead = page.get("/api/dead-letter", position=f"{shop.name}-dead-letters:0:0")[1]
+    for each in (explained, journal, dead):
+        assert ("isthmus.value" in json.dumps(each), "4711" in json.dumps(each)) == (shown, shown)
 
 
 def test_a_typed_message_is_explained_term_by_term(page: Page) -> None:
@@ -255,6 +277,7 @@ def test_without_a_token_a_typed_message_is_explained_all_the_same(stranger: Pag
         {"X-Isthmus-Key": "a key of somebody else's"},
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
     ],

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import socketserver
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Thread
 
 from isthmus.monitor.app import Watched
 from isthmus.routing.predicate import parse
@@ -35,3 +38,32 @@ def watched(
         held=held,
     )
     return Watched(overview, health)
+
+
+@contextmanager
+def answering(octets: bytes) -> Iterator[str]:
+    """The URL of a server that answers with these bytes, whatever it is asked."""
+
+    class Handler(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(65_536)
+            self.request.sendall(octets)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+NO_MONITOR = {
+    "an AMQP server": b"AMQP\x00\x01\x00\x00",
+    "one that breaks off": b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n{",
+    "one that breaks off with an error": b"HTTP/1.1 503 No\r\nContent-Length: 1000\r\n\r\n{",
+    "no document": b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[1]",
+    "another monitor": b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"routes": 0}',
+}
+"""What somebody takes for a bridge's monitor by mistake."""

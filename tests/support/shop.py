@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event as Flag
@@ -118,13 +118,16 @@ class Shop:
 
     def fill(self, count: int = 60) -> None:
         """Have the router route so many messages, of which some fail."""
+        self.route([_message(number) for number in range(count)])
+
+    def route(self, records: Sequence[Record]) -> None:
+        """Have the router route what an edge has journaled."""
         settings, kafka = self.settings, self.kafka
         make_own_topics(settings, kafka)
         create_topics(
             kafka, [f"{self.name}-{each}" for each in ("orders-eu", "orders-rest", "dead-letters")], 2
         )
         plan = routing_plan(settings)
-        records = [_message(number) for number in range(count)]
         positions = produce_all(kafka, settings.journal.topic, records, partition=0)
         published: dict[str, list[Record]] = {}
         for position, record in zip(positions, records, strict=True):

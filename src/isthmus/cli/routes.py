@@ -55,12 +55,12 @@ def try_samples(
     """
     from isthmus.routing.samples import read_samples, run_sample
 
+    settings = read_settings(file)  # first: what is no file has no samples beside it
     path = file.with_suffix(".tests.yaml") if samples is None else samples
     try:
         content = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"the samples {path} cannot be read: {error.strerror}") from None
-    settings = read_settings(file)
     plan, now_ms = routing_plan(settings), time.time_ns() // 1_000_000
     reports = [
         run_sample(

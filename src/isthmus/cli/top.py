@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,6 +12,9 @@ from rich.live import Live
 
 from isthmus.cli.status import has_panel, panel
 from isthmus.errors import HardFailure, Unreachable
+
+if TYPE_CHECKING:
+    from urllib.request import Request
 
 TIMEOUT_S = 10.0
 
@@ -59,29 +62,44 @@ def _look(url: str, token: str | None) -> dict[str, Any]:
 
 
 def _get(url: str, token: str | None) -> dict[str, Any]:
-    import urllib.error  # only here: it brings TLS and more, which no other command needs to load
-    import urllib.request
+    import urllib.request  # only here: it brings TLS and more, which no other command needs to load
+    from http.client import HTTPException, InvalidURL
 
     if not url.startswith(("http://", "https://")):
         raise HardFailure(f"{url} is no address of a monitor", remedy="give one such as http://host:9464")
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        with urllib.request.urlopen(
-            urllib.request.Request(url, headers=headers), timeout=TIMEOUT_S
-        ) as answer:
-            text = answer.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            text = error.read()
-        if error.code == 401:
-            remedy = "give its monitor.token: --token, or ISTHMUS_MONITOR_TOKEN"
-            raise HardFailure(f"{url} asks for another token", remedy=remedy) from None
-        if error.code != 503:  # which is how it says that something is wrong
-            raise HardFailure(f"{url}: {error}", remedy="give monitor.host and monitor.port") from None
+        status, text = _answer(urllib.request.Request(url, headers=headers))
+    except (ValueError, InvalidURL) as error:
+        raise HardFailure(
+            f"{url} is no address of a monitor: {error}", remedy="give one such as http://host:9464"
+        ) from None
     except OSError as error:
         raise Unreachable(f"{url} does not answer: {getattr(error, 'reason', error)}") from None
+    except HTTPException as error:
+        raise Unreachable(
+            f"{url} does not answer as a monitor does ({error!r:.200}): give monitor.host and monitor.port"
+        ) from None
+    if status == 401:
+        remedy = "give its monitor.token: --token, or ISTHMUS_MONITOR_TOKEN"
+        raise HardFailure(f"{url} asks for another token", remedy=remedy)
+    if status not in (200, 503):  # 503 is how it says that something is wrong
+        raise HardFailure(f"{url} answers with {status}", remedy="give monitor.host and monitor.port")
     try:
         document: dict[str, Any] = json.loads(text)
     except ValueError:
         raise HardFailure(f"{url} is not a bridge's", remedy="give monitor.host and monitor.port") from None
     return document
+
+
+def _answer(request: Request) -> tuple[int, bytes]:
+    """The status and the text of the answer, whatever it is."""
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(request, timeout=TIMEOUT_S) as answer:
+            return answer.status, answer.read()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read()

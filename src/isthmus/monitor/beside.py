@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from http.client import HTTPException
 from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -74,7 +75,7 @@ class Beside:
             return [each for each in threads.map(self._look, self._urls) if each is not None]
 
     def _look(self, url: str) -> dict[str, Any] | None:
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, HTTPException):
             found: dict[str, Any] = self._get(f"{url}/api/clients")
             return found if "queues" in found else None
         return None
@@ -82,10 +83,15 @@ class Beside:
     def _run(self, url: str) -> None:
         while True:
             try:
-                self._documents[url] = self._get(f"{url}/varz")
+                document = self._get(f"{url}/varz")
+                if "router" not in document:
+                    raise ValueError("there is no router in it")
+                self._documents[url] = document
                 self._problems[url] = self._get(f"{url}/healthz")["problems"]
-            except (OSError, ValueError, KeyError) as error:
+            except OSError as error:
                 self._problems[url] = {url: f"does not answer: {error}"}
+            except (ValueError, LookupError, TypeError, HTTPException) as error:
+                self._problems[url] = {url: f"does not answer as a bridge's monitor does: {error!r:.200}"}
             if self._over.wait(EVERY_S):
                 return
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
+import yaml
 
 from isthmus.config.model.settings import Settings
 from isthmus.config.model.values import key_header
@@ -19,16 +20,19 @@ from isthmus.journal import layout
 from isthmus.journal.explained import explanation, known_place, live_plan, stored_record, topic_for
 from isthmus.journal.layout import Record
 from isthmus.kafka.options import Kafka
-from isthmus.monitor.messages import journaled, route_named, text_of
+from isthmus.monitor.messages import journaled, route_named, shown_headers, text_of
 from isthmus.routing.decide import Decision, decide
 from isthmus.routing.explain import Explanation
 from isthmus.routing.plan import RoutingPlan
 from isthmus.routing.predicate import parse
-from isthmus.routing.samples import SampleMessage, Value, sample_record
+from isthmus.routing.samples import SampleMessage, Value, from_yaml, sample_record
 
 LAST_TRIED: Final = 500
 """Of each partition of the journal, so many messages show what a changed route would do."""
 CHANGES_SHOWN: Final = 50
+
+_MAX_DEPTH: Final = 2  # the headers, and one that says its type
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def explain_sample(settings: Settings, kafka: Kafka, address: str, headers: str, body: str | None) -> Any:
@@ -36,11 +40,8 @@ def explain_sample(settings: Settings, kafka: Kafka, address: str, headers: str,
 
     Raises `ConfigError` for what is no message.
     """
+    message = SampleMessage(address=address, headers=typed_headers(headers), body=body)
     try:
-        typed: Mapping[str, Value] | None = msgspec.yaml.decode(
-            headers.encode(), type=dict[str, Value] | None
-        )
-        message = SampleMessage(address=address, headers=dict(typed or {}), body=body)
         record, _ = sample_record(
             message,
             live_plan(settings, kafka),
@@ -48,11 +49,29 @@ def explain_sample(settings: Settings, kafka: Kafka, address: str, headers: str,
             json=settings.uses_json,
             topic_of=lambda address: topic_for(settings, kafka, address),
         )
-    except msgspec.MsgspecError as error:
-        raise ConfigError(f"headers are lines of name: value: {error}") from None
     except SoftFailure as error:
         raise ConfigError(f"the bridge refuses such a message: {error}") from None
     return _document(explanation(settings, kafka, record, None), bodies=True)
+
+
+def typed_headers(text: str) -> dict[str, Value]:
+    """Headers as somebody types them. Raises `ConfigError` for anything else.
+
+    Nothing is made of the text before its shape is known. An alias (``*a``) stands for what was written
+    before, and a few hundred bytes of them for gigabytes; what is nested by the thousand overflows the stack.
+    """
+    depth = 0
+    try:
+        for event in yaml.parse(text, _LOADER):
+            if isinstance(event, yaml.AliasEvent):
+                raise ConfigError("*name stands for another value: write that out, or quote it if it is text")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > _MAX_DEPTH:
+                raise ConfigError("a value is nested: it can be one value, or {type: value}")
+        return from_yaml(text.encode(), dict[str, Value] | None) or {}
+    except (ConfigError, yaml.YAMLError) as error:
+        raise ConfigError(f"headers are lines of name: value: {error}") from None
 
 
 def explain_position(settings: Settings, kafka: Kafka, position: str) -> Any:
@@ -78,10 +97,10 @@ def explain_captured(settings: Settings, kafka: Kafka, line: str) -> Any:
 
 def place_of(position: str) -> tuple[str, int, int]:
     """Topic, partition and offset of a position. Raises `ConfigError` for anything else."""
-    match position.rsplit(":", 2):
-        case topic, partition, offset if partition.isdecimal() and offset.isdecimal():
-            return topic, int(partition), int(offset)
-    raise ConfigError(f"{position} is not topic:partition:offset")
+    parsed = re.fullmatch("([^:]+):([0-9]{1,9}):([0-9]{1,18})", position)
+    if parsed is None:
+        raise ConfigError(f"{position!r:.100} is not topic:partition:offset")
+    return parsed[1], int(parsed[2]), int(parsed[3])
 
 
 def try_route(settings: Settings, kafka: Kafka, name: str, predicate: str, key: str | None = None) -> Any:
@@ -166,7 +185,7 @@ def _document(found: Explanation, *, bodies: bool) -> Any:
                 for field in ("outcome", "route", "topic", "partition", "key_from", "code", "reason")
             },
             "key": text_of(each.key),
-            "headers": [[name, text_of(value)] for name, value in each.headers],
+            "headers": shown_headers(each.headers, bodies=bodies),
             "size": len(each.value or b""),
             "value": text_of(each.value) if bodies else None,
             "hidden": not bodies and each.value is not None,

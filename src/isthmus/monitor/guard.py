@@ -73,7 +73,7 @@ class Access:
         if headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
             return False
         origin = headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("Host"):
+        if origin is not None and not _is_at(origin, headers.get("Host")):
             return False
         return hmac.compare_digest(headers.get(KEY_HEADER, "").encode(), self.key.encode())
 
@@ -104,6 +104,13 @@ def _host(headers: Headers) -> str | None:
         return None
     name, colon, port = given[0].rpartition(":")
     return (name if colon and port.isdecimal() else given[0]).lower()
+
+
+def _is_at(origin: str, host: str | None) -> bool:
+    try:
+        return urlsplit(origin).netloc == host
+    except ValueError:  # it is no URL: ``http://[``
+        return False
 
 
 def _shows(headers: Headers, token: str) -> bool:

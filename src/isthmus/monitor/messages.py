@@ -1,6 +1,7 @@
 """Messages for the page, read from Kafka when somebody looks.
 
-Bodies are left out unless ``monitor.show-bodies`` says otherwise; how long they are is always there.
+Bodies are left out unless ``monitor.show-bodies`` says otherwise, also where a header has one as JSON; how
+long they are is always there.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from confluent_kafka import Message
 from isthmus.config.model.settings import Settings
 from isthmus.errors import ConfigError, DecodeError
 from isthmus.journal import layout
-from isthmus.journal.layout import Op, Record
+from isthmus.journal.layout import KafkaHeaders, Op, Record
 from isthmus.kafka.blocking import read_last
 from isthmus.kafka.options import Kafka
 from isthmus.kafka.received import record_of
@@ -60,7 +61,7 @@ def last_journaled(settings: Settings, kafka: Kafka, count: int = LAST_OF_JOURNA
     return _youngest(
         [
             {
-                **_shown(message, record, None, bodies=False),
+                **_shown(message, record, None, bodies=settings.monitor.show_bodies),
                 "address": entry.message.address,
                 "protocol": entry.message.protocol,
             }
@@ -100,10 +101,15 @@ def shown_record(record: Record, body: bytes | None, *, bodies: bool) -> Shown:
     """A record, with its body if that may be seen."""
     return {
         "key": text_of(record.key),
-        "headers": [[name, text_of(value)] for name, value in record.headers],
+        "headers": shown_headers(record.headers, bodies=bodies),
         "size": len(record.value or b""),
         "body": text_of(body) if bodies else None,
     }
+
+
+def shown_headers(headers: KafkaHeaders, *, bodies: bool) -> list[tuple[str, str | None]]:
+    """A record's headers, without the one that is the body if that may not be seen."""
+    return [(name, text_of(value)) for name, value in headers if bodies or name != layout.JSON_VALUE]
 
 
 def text_of(data: bytes | None) -> str | None:

@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 
 import uvicorn
 from h11 import LocalProtocolError
+from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -184,7 +185,7 @@ class _Connection(H11Protocol):
 
         try:
             await self._application(scope, receive, send_part)
-        except LocalProtocolError:  # the client went on with something that is no HTTP
+        except (LocalProtocolError, ClientDisconnect):  # the client goes on with what is no HTTP, or leaves
             raise
         except Exception as error:
             AnswerFailed(scope["path"]).emit(trace=error)

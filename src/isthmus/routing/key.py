@@ -12,7 +12,7 @@ import unicodedata
 
 from isthmus.errors import KeyFailure
 from isthmus.message import OPAQUE_TYPES, Header, HeaderType, Message
-from isthmus.routing.pattern import compiled
+from isthmus.routing.pattern import finder
 
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 """The texts of numbers that are no keys."""
@@ -44,7 +44,7 @@ def _reason_against(header: Header, pattern: str | None) -> str | None:
         return "is not a finite number"
     if not any(map(is_letter_or_digit, header.text)):
         return "has no letter or digit"
-    if pattern is not None and compiled(pattern).fullmatch(header.text) is None:
+    if pattern is not None and not finder(pattern, whole=True)(header.text):
         return "does not match conv.key.pattern"
     return None
 

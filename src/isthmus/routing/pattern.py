@@ -14,7 +14,7 @@ import re
 import re._constants as op  # type: ignore[import-not-found]
 import re._parser as parser  # type: ignore[import-not-found]
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -53,6 +53,23 @@ _REFUSED: Final = {
 def compiled(pattern: str) -> re.Pattern[str]:
     """The pattern in Python: the reference for what it finds."""
     return re.compile(_strict(pattern), re.ASCII)
+
+
+@lru_cache(maxsize=1_000)
+def finder(pattern: str, *, whole: bool = False) -> Callable[[str], bool]:
+    """Whether a text has what the pattern describes, or as a whole is that: what decides here.
+
+    It is RE2 that looks, since the text is anybody's, and Python's engine keeps all threads of the process
+    waiting for as long as it goes back and forth. Without the extra `bridge` there is only Python's.
+    """
+    try:
+        import re2
+    except ModuleNotFoundError:
+        engine = compiled(pattern)
+    else:
+        engine = re2.compile(in_re2(pattern))
+    find = engine.fullmatch if whole else engine.search
+    return lambda text: find(text) is not None
 
 
 def in_re2(pattern: str) -> str:

@@ -27,7 +27,7 @@ from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedInput
 from isthmus import grammars
 from isthmus.errors import PredicateError
 from isthmus.message import Header, canonical_header_name
-from isthmus.routing.pattern import compiled, in_re2
+from isthmus.routing.pattern import finder, in_re2
 
 NUMBER = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 """What reads as a number, in the syntax that Python's and Java's regular expressions share."""
@@ -166,7 +166,7 @@ def matches(predicate: Predicate, message: Matchable) -> bool:
             return any(_compare(value_of(field, message), "==", literal) for literal in literals)
         case Match(field, pattern):
             value = value_of(field, message)
-            return value is not None and compiled(pattern).search(value) is not None
+            return value is not None and finder(pattern)(value)
 
 
 def value_of(field: Field, message: Matchable) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -29,6 +30,8 @@ from isthmus.routing.plan import Outcome, RoutingPlan
 
 Value = str | bool | int | float | None | dict[str, str | bool | int | float | None]
 """A header's: its type is the natural one, or given as in ``{long: 5}``."""
+
+_MAX_BITS: Final = 1024  # a double's range; much longer ones Python does not even write out
 
 
 class SampleMessage(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -98,12 +101,22 @@ class SampleReport:
 def read_samples(text: bytes, name: str) -> list[Sample]:
     """The samples of a file. Raises `ConfigError` that says where it is wrong."""
     try:
-        samples = msgspec.yaml.decode(text, type=list[Sample])
-    except msgspec.MsgspecError as error:
+        samples: list[Sample] = from_yaml(text, list[Sample])
+    except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
     if not samples:
         raise ConfigError(f"{name}: there is no sample in it")
     return samples
+
+
+def from_yaml(text: bytes, kind: Any) -> Any:
+    """What a text in YAML stands for, of that type. Raises `ConfigError` that says what is wrong with it."""
+    try:
+        return msgspec.yaml.decode(text, type=kind)
+    except msgspec.MsgspecError as error:
+        raise ConfigError(str(error)) from None
+    except Exception as error:  # what PyYAML trips over in a date or number is passed on as it is
+        raise ConfigError(f"a value cannot be read; if it is text, quote it: {error!r}") from None
 
 
 def run_sample(
@@ -161,6 +174,9 @@ def sample_record(
 
 
 def _header(name: str, value: Value) -> tuple[str, Header]:
+    for each in value.values() if isinstance(value, dict) else (value,):
+        if isinstance(each, int) and each.bit_length() > _MAX_BITS:
+            raise EncodeError(f"header {name}: no type has such large numbers; if it is text, quote it")
     canonical = canonical_header_name(name)
     if canonical in STANDARD_HEADERS and not isinstance(value, dict):
         type = STANDARD_TYPES.get(canonical, HeaderType.STRING)

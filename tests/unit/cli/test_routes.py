@@ -56,3 +56,9 @@ def test_samples_that_are_not_there_are_an_error_that_names_them(write: Callable
     done = run(write(CONFIG))
     assert isinstance(done.exception, ConfigError)
     assert "bridge.tests.yaml" in str(done.exception)
+
+
+def test_a_configuration_that_is_a_folder_is_an_error_that_names_it() -> None:
+    done = run(".")
+    assert isinstance(done.exception, ConfigError)
+    assert "cannot be read" in str(done.exception)

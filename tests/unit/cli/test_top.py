@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.support.monitor import NO_MONITOR, answering
 from tests.unit.cli.test_status import FACTS, PARTS, metrics, overview
 from typer.testing import CliRunner
 
@@ -50,3 +51,21 @@ def test_a_monitor_that_does_not_answer_is_told() -> None:
     done = CliRunner().invoke(app, ["top", "http://127.0.0.1:1"])
     assert isinstance(done.exception, Unreachable)
     assert "http://127.0.0.1:1/varz does not answer" in str(done.exception)
+
+
+@pytest.mark.parametrize("octets", NO_MONITOR.values(), ids=NO_MONITOR)
+def test_what_is_no_monitor_is_told_with_what_to_give(octets: bytes) -> None:
+    with answering(octets) as url:
+        done = CliRunner().invoke(app, ["top", url])
+    assert isinstance(done.exception, HardFailure | Unreachable)
+    said = f"{done.exception} {getattr(done.exception, 'remedy', '')}"
+    assert "monitor.host and monitor.port" in said
+    assert "\0" not in said
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:amqp", "http://[::1", "edge:9464"])
+def test_what_is_no_address_is_told(url: str) -> None:
+    done = CliRunner().invoke(app, ["top", url])
+    assert isinstance(done.exception, HardFailure)
+    assert "no address of a monitor" in str(done.exception)
+    assert "http://host:9464" in done.exception.remedy

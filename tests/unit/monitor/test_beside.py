@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.support.monitor import watched
+import pytest
+from tests.support.monitor import NO_MONITOR, answering, watched
 from tests.support.polling import eventually
 
 from isthmus.monitor.beside import Beside
@@ -72,3 +73,23 @@ def test_one_that_does_not_answer_or_wants_another_token_is_a_problem() -> None:
         eventually(lambda: beside.problems().keys() == {"http://127.0.0.1:1", guarded.url})
         assert "401" in beside.problems()[guarded.url]
         assert beside.reports() == []
+
+
+@pytest.mark.parametrize("octets", NO_MONITOR.values(), ids=NO_MONITOR)
+def test_what_is_no_monitor_is_a_problem_and_hides_no_other(octets: bytes) -> None:
+    wrong = {"nats": "not connected"}
+    with (
+        answering(octets) as url,
+        Monitor("127.0.0.1", 0, watched(health=lambda: wrong, parts=lambda: [PART]), token=TOKEN) as monitor,
+        Beside([url, monitor.url], TOKEN) as beside,
+    ):
+        eventually(lambda: beside.problems().keys() == {url, "nats"})
+        assert "as a bridge's monitor does" in beside.problems()[url]
+        assert (beside.reports(), beside.clients(9), beside.queues()) == ([PART], Clients(), [])
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:amqp", "http://[::1", "edge:9464"])
+def test_what_is_no_address_is_a_problem(url: str) -> None:
+    with Beside([url], TOKEN) as beside:
+        eventually(lambda: beside.problems().keys() == {url})
+        assert beside.clients(9) == Clients()

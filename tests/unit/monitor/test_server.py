@@ -8,6 +8,7 @@ import re
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
+from dataclasses import replace
 from http.client import HTTPConnection
 from threading import Event as Flag
 from typing import NamedTuple
@@ -17,7 +18,11 @@ import pytest
 from tests.support.monitor import watched
 from tests.support.polling import eventually
 
+from isthmus.config import Settings
 from isthmus.errors import HardFailure
+from isthmus.kafka.options import Kafka
+from isthmus.monitor.guard import KEY_HEADER
+from isthmus.monitor.inspector import Topics
 from isthmus.monitor.server import Monitor
 from isthmus.routing.counts import BatchCounts, RouteCounts
 from isthmus.routing.plan import Outcome
@@ -127,6 +132,12 @@ def test_there_is_nothing_else(bridge: Bridge, path: str) -> None:
 
 def test_nothing_can_be_posted(bridge: Bridge) -> None:
     assert bridge.get("/metrics", "POST").status == 403
+
+
+def test_an_origin_that_is_no_url_is_not_this_page(bridge: Bridge) -> None:
+    with closing(HTTPConnection(urlsplit(bridge.monitor.url).netloc, timeout=5)) as connection:
+        connection.request("POST", "/metrics", headers={"Origin": "http://["})
+        assert connection.getresponse().status == 403
 
 
 def test_a_port_that_is_taken_is_a_hard_failure() -> None:
@@ -332,6 +343,26 @@ def test_what_clients_do_wrong_is_not_logged(caplog: pytest.LogCaptureFixture, s
     caplog.set_level("INFO")
     with Monitor("127.0.0.1", 0, watched()) as monitor, connected(monitor) as client:
         client.sendall(sent)
+        client.shutdown(socket.SHUT_WR)
+        with suppress(ConnectionError):
+            while client.recv(65_536):
+                pass
+    assert caplog.records == []
+
+
+def test_a_client_that_leaves_while_it_posts_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    topics = Topics(Settings, Kafka("127.0.0.1:1"))
+    with (
+        Monitor("127.0.0.1", 0, replace(watched(), topics=topics)) as monitor,
+        closing(HTTPConnection(urlsplit(monitor.url).netloc, timeout=30)) as asking,
+        connected(monitor) as client,
+    ):
+        asking.request("GET", "/api/session")
+        key = json.loads(asking.getresponse().read())["key"]
+        head = (
+            f"POST /api/explain HTTP/1.1\r\nHost: localhost\r\n{KEY_HEADER}: {key}\r\nContent-Length: 9\r\n"
+        )
+        client.sendall(f"{head}\r\n{{".encode())
         client.shutdown(socket.SHUT_WR)
         with suppress(ConnectionError):
             while client.recv(65_536):

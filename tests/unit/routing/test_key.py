@@ -83,3 +83,8 @@ def test_a_pattern_may_have_flags_alternatives_and_ends_of_its_own(pattern: str)
     assert select_key(message(x="abc"), "x", pattern) == b"abc"
     with pytest.raises(KeyFailure):
         select_key(message(x="abcd"), "x", pattern)
+
+
+def test_no_header_keeps_the_pattern_of_a_key_busy() -> None:
+    with pytest.raises(KeyFailure, match="does not match"):
+        select_key(message(x="a" * 40_000 + "!"), "x", "([a-z]+-?)+")

@@ -6,11 +6,17 @@ other messages than the reference says.
 
 from __future__ import annotations
 
+import sys
+
 import pytest
+from hypothesis import given, settings
+from tests.support import strategies
+from tests.support.patterns import PATTERNS, SLOW_IN_PYTHON, TEXTS
+from tests.support.routing import message
 
 from isthmus.errors import PredicateError
-from isthmus.routing.pattern import compiled, literal_start
-from isthmus.routing.predicate import Match, parse
+from isthmus.routing.pattern import compiled, finder, literal_start
+from isthmus.routing.predicate import Match, matches, parse
 
 
 def pattern_of(pattern: str) -> str:
@@ -79,3 +85,32 @@ def test_a_dollar_is_the_end_of_the_value_and_nothing_before_it() -> None:
 )
 def test_a_pattern_that_is_only_a_beginning_is_known_as_one(pattern: str, start: str | None) -> None:
     assert literal_start(pattern) == start
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_what_is_found_is_what_python_finds(pattern: str) -> None:
+    slow = any(each in pattern for each in SLOW_IN_PYTHON)
+    texts = [each for each in TEXTS if len(each) < 40 or not slow]
+    for whole, find in ((False, compiled(pattern).search), (True, compiled(pattern).fullmatch)):
+        expected = [find(text) is not None for text in texts]
+        assert list(map(finder(pattern, whole=whole), texts)) == expected
+
+
+@settings(max_examples=300)
+@given(strategies.patterns, strategies.texts)
+def test_it_is_so_in_any_text(pattern: str, text: str) -> None:
+    assert finder(pattern)(text) == (compiled(pattern).search(text) is not None)
+    assert finder(pattern, whole=True)(text) == (compiled(pattern).fullmatch(text) is not None)
+
+
+@pytest.mark.parametrize("pattern", ["^([a-z]+-?)+$", "^(a+)+$", "^(a|aa)+b$"])
+def test_no_text_keeps_a_pattern_busy(pattern: str) -> None:
+    """Python's engine takes more than a lifetime for each."""
+    assert not matches(parse(f"msg.header.x =~ '{pattern}'"), message(x="a" * 40_000 + "!"))
+
+
+def test_without_re2_python_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    find = finder.__wrapped__
+    assert find("^E.$")("EU")
+    assert not find("E", whole=True)("EU")

@@ -118,11 +118,22 @@ def test_a_list_compares_every_record_that_a_message_becomes() -> None:
         ("- name: x\n  message: {adress: a}\n  expect: {}", r"adress.*message"),
         ("- name: x\n  message: {address: a}\n  expect: {outcome: lost}", "lost"),
         ("- {", "samples.yaml"),
+        ("- name: x\n  message: {address: a, headers: {day: 2026-02-30}}", "samples.yaml: .* quote it"),
+        ("- name: x\n  message: {address: a, headers: {x: !!bool x}}", "samples.yaml: .* quote it"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_where(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         read_samples(text.encode(), "samples.yaml")
+
+
+NUMBER = f"0x{'F' * 5_000}"
+TOO_LARGE = (
+    f"x: {NUMBER}",
+    f"x: {{long: -{NUMBER}}}",
+    f"x: {{double: {NUMBER}}}",
+    f"CorrelationId: {NUMBER}",
+)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +144,10 @@ def test_a_file_that_cannot_be_read_says_where(text: str, said: str) -> None:
         ("{source: b}", "not one of routing.source.topics"),
         ("{address: a, headers: {x: {number: 1}}}", "a type and a value"),
         ("{address: a, headers: {x: {byte: 1000}}}", "out of range"),
+        *(
+            (f"{{address: a, headers: {{{each}}}}}", "header .*: no type has .* quote it")
+            for each in TOO_LARGE
+        ),
         ("{amqp: nowhere.amqp}", "nowhere.amqp"),
     ],
 )
