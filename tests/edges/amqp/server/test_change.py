@@ -10,6 +10,7 @@ import pytest
 from tests.support.amqp.server import RunningServer
 from tests.support.certificates import make_certificates
 from tests.support.names import unique
+from tests.support.polling import eventually
 
 from isthmus.config import Settings
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
@@ -88,7 +89,7 @@ def test_all_workers_go_by_the_users_of_now(kafka_servers: str, tmp_path: Path) 
     kafka = Kafka(kafka_servers)
     make_own_topics(settings, kafka)
     with EdgeService(settings, kafka) as service:
-        service.poll()
+        eventually(lambda: service.problems == {})
         port = service.amqp_ports[0]
         set_user(file, "bob", "secret")
         remove_user(file, "alice")
