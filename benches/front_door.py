@@ -57,7 +57,7 @@ BARS = {"async": 1.75, "sync": 4.0, "transacted": 2.5, "receive": 1.5}
 ROUNDS = 5
 PARTITIONS = 4
 BODY = "x" * 256
-START_S = 60.0
+START_S = 300.0
 
 numbers = itertools.count()
 

@@ -114,7 +114,7 @@ def main() -> int:
                         writer.write(Entry(Op.ADD, message))
             asyncio.run(publish(server.url, over_nats))
             with console.status("routing"):
-                deadline = time.monotonic() + 120
+                deadline = time.monotonic() + 300
                 while sum(pipeline.metrics.outcomes.values()) < MESSAGES and time.monotonic() < deadline:
                     pipeline.poll()
                     edges.poll()

@@ -123,7 +123,6 @@ def test_the_small_form_runs_and_finds_nothing_wrong_with_artemis():
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
-        timeout=600,
         check=False,
     )
     assert run.returncode == 0, run.stderr

@@ -81,7 +81,7 @@ def test_the_monitor_tells_of_every_connector(example: Running) -> None:
     assert {each["name"] for each in document["connectors"]} == {"orders", "shipping", "quotes"}
     assert {each["name"] for each in document["intakes"]} == {"events", "replies"}
     assert {each["name"] for each in document["routes"]} == {"alarms"}
-    assert example.monitor("/healthz")[0] == 200
+    eventually(lambda: example.monitor("/healthz")[0] == 200, what=example.printed)
 
 
 def test_it_says_what_stands_in_for_mq_and_stops_in_good_order(example: Running) -> None:

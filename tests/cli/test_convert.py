@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from tests.support.polling import PATIENCE_S
 from typer.testing import CliRunner, Result
 
 from isthmus import AmqpMessage, AmqpValue, Data, MessageProperties
@@ -41,7 +42,7 @@ def on_a_terminal(*arguments: object) -> str:
             pass
         finally:
             os.close(ours)
-        assert process.wait(60) == 0, printed
+        assert process.wait(PATIENCE_S) == 0, printed
     return printed.decode().replace("\r\n", "\n")
 
 

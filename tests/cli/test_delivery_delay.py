@@ -69,9 +69,8 @@ def test_no_message_is_received_before_its_time(
         jms.do("send", "t", "q", "never", "delay=1")
         jms.do("rollback", "t")
         jms.do("send", "s", "q", "at once")
-        assert jms.receive("all", 1, PATIENCE_MS) == ["at once"]
-        due_s = {"later": 5, "in a transaction": 9}
-        while due_s:  # on a busy machine both may be overdue, and then come in any order
+        due_s = {"at once": 0, "later": 5, "in a transaction": 9}
+        while due_s:  # on a busy machine all may be overdue, and then come in any order
             (text,) = jms.receive("all", 1, PATIENCE_MS)
             arrived(sent_s + due_s.pop(text), record_property, text)
         assert jms.receive("sub", 1, PATIENCE_MS) == ["on the topic"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.support.amqp.wire import Wire, message
 from tests.support.commands import Running
+from tests.support.polling import PATIENCE_S
 
 from isthmus.edges.amqp.protocol import Closed
 from isthmus.edges.amqp.protocol.terms import Accepted
@@ -34,14 +35,14 @@ def test_sigterm_accepts_what_was_sent_and_says_goodbye(kafka_servers: str, tmp_
             idle.open()
             link = wire.open().sender("orders")
             sent = [link.send(b"%d" % number, message(str(number))) for number in range(300)]
-            wire.pump(0.01)
+            wire.wait(lambda: any(each.settled for each in sent))  # the server has begun to read them
             bridge.process.send_signal(signal.SIGTERM)
             for connection in (wire, idle):
                 closed = connection.until(Closed)
                 assert closed.error is not None
                 assert closed.error.condition == "amqp:connection:forced"
             assert [delivery.state for delivery in sent] == [Accepted()] * 300
-        assert bridge.process.wait(60) == 0, bridge.printed()
+        assert bridge.process.wait(PATIENCE_S) == 0, bridge.printed()
     finally:
         bridge.process.kill()
         bridge.process.wait()

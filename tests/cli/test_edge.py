@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.support.commands import Running
 from tests.support.names import unique
-from tests.support.polling import eventually
+from tests.support.polling import PATIENCE_S, eventually
 
 import nats
 from isthmus.embedded.nats import EmbeddedNats
@@ -67,6 +67,11 @@ def records(kafka_servers: str, topic: str) -> list[Record]:
     ]
 
 
+def health(running: Running) -> tuple[int, dict[str, object]]:
+    status, said = running.monitor("/healthz")
+    return status, json.loads(said)
+
+
 def journal_of(running: Running) -> str:
     return f"isthmus.{running.printed().partition('bridge ')[2].partition(',')[0]}.journal"
 
@@ -98,8 +103,8 @@ def test_health_tells_that_nats_is_away_and_that_it_is_back(edge: Start, tmp_pat
     with EmbeddedNats(tmp_path / "nats") as own:
         running = edge("nats.intake.in.subject=s\nnats.reconnect.max-wait=500ms", url=own.url)
         running.wait_until_ready()
-        status, said = running.monitor("/healthz")
-        assert (status, json.loads(said)) == (200, {"status": "up", "problems": {}})
+        up = (200, {"status": "up", "problems": {}})
+        eventually(lambda: health(running) == up, what=running.printed)
         own.stop()
         eventually(lambda: running.monitor("/healthz")[0] == 503, timeout_s=30)
         assert json.loads(running.monitor("/healthz")[1])["problems"] == {"nats": "not connected"}
@@ -111,7 +116,7 @@ def test_health_tells_that_nats_is_away_and_that_it_is_back(edge: Start, tmp_pat
 def test_a_nats_that_refuses_the_bridge_ends_it_with_3_and_says_why(edge: Start, tmp_path: Path) -> None:
     with EmbeddedNats(tmp_path / "nats", config="authorization { user: u, password: right }") as own:
         running = edge("nats.intake.in.subject=s\nnats.user=u\nnats.password=wrong", url=own.url)
-        assert running.process.wait(60) == 3
+        assert running.process.wait(PATIENCE_S) == 3
     assert "refuses the bridge" in running.printed()
     assert "what to do: check nats.user" in running.printed()
     assert "wrong" not in running.printed()
@@ -147,7 +152,7 @@ def test_under_stop_such_a_message_ends_the_bridge_with_3(edge: Start, server: E
     running = edge("nats.intake.in.subject=edge.stop\nnats.intake.in.form=nats-mq")
     running.wait_until_ready()
     publish(server.url, "edge.stop", b"poison")
-    assert running.process.wait(60) == 3
+    assert running.process.wait(PATIENCE_S) == 3
     assert "edge.stop: a message cannot be handled" in running.printed()
 
 
@@ -165,5 +170,5 @@ def test_under_skip_it_is_passed_over(edge: Start, server: EmbeddedNats, kafka_s
 
 def test_a_bridge_without_edges_has_nothing_to_run(edge: Start) -> None:
     running = edge("")
-    assert running.process.wait(60) == 1
+    assert running.process.wait(PATIENCE_S) == 1
     assert "no edges" in running.printed()

@@ -82,13 +82,18 @@ def test_it_counts_what_is_published_and_shows_parts_of_other_processes(
         def seen() -> bool:
             document = json.loads(running.monitor("/varz")[1])
             published = {each["name"]: each["published"] for each in document["router"]["routes"]}
-            return published["eu"] > 0 and published["rest"] > 0 and bool(document["intakes"])
+            counted = published["eu"] > 0 and published["rest"] > 0 and document["router"]["records"] == 50
+            return counted and bool(document["intakes"])
 
         eventually(seen, what=running.printed)
         document = json.loads(running.monitor("/varz")[1])
         assert (document["intakes"][0]["name"], document["intakes"][0]["messages_in"]) == ("prices", 7)
         assert document["router"]["records"] == 50
-        status, health = running.monitor("/healthz")
-        assert (status, json.loads(health)["problems"]) == (503, {"nats": "gone"})
+
+        def told() -> bool:
+            status, health = running.monitor("/healthz")
+            return (status, json.loads(health)["problems"]) == (503, {"nats": "gone"})
+
+        eventually(told, what=running.printed)
         assert running.stop() == 0
         assert "Traceback" not in running.printed()

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, Message
 from tests.support.commands import Running
 from tests.support.jms.qpid import QpidJms
 from tests.support.kafka.topics import produce, publish
+from tests.support.polling import PATIENCE_S
 
 from isthmus.embedded.kafka import find_running
 from isthmus.journal.layout import Record
@@ -122,8 +123,8 @@ def test_a_jms_application_answers_a_kafka_request(qpid: QpidJms, url: str, kafk
         qpid.start(url, "answer", "work", 1, program="Requests") as answering,
     ):
         publish(kafka, "work", [b"question"], headers=headers)
-        assert arrived.wait(60)
-        assert answering.wait(60) == 0
+        assert arrived.wait(PATIENCE_S)
+        assert answering.wait(PATIENCE_S) == 0
         assert answering.stdout is not None
         assert answering.stdout.read().split() == ["ready", "done"]
     assert got == [(b"k-1", b"to question")]

@@ -6,13 +6,13 @@ import base64
 import json
 import re
 import signal
-import stat
 import urllib.request
 from pathlib import Path
 
 from tests.support.commands import QUICKSTART, Running, isthmus
+from tests.support.files import permissions
 from tests.support.kafka.topics import produce
-from tests.support.polling import eventually
+from tests.support.polling import PATIENCE_S, eventually
 
 from isthmus.embedded.kafka import find_running
 from isthmus.journal.layout import Record
@@ -28,7 +28,7 @@ def _monitor(bridge: Running) -> str:
 
 
 def _get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return str(answer.read().decode())
 
 
@@ -176,6 +176,7 @@ def test_the_monitor_tells_metrics_and_health(bridge: Running) -> None:
     for name in ("latency_avg_seconds", "success_rate_total", "failure_rate_total"):
         assert f'isthmus_routing_{name}{{bridge="quickstart"}}' in metrics
         assert f'isthmus_route_{name}{{bridge="quickstart",route="eu-orders"}}' in metrics
+    eventually(lambda: bridge.monitor("/healthz")[0] == 200, what=lambda: bridge.monitor("/healthz")[1])
     assert json.loads(_get(f"{monitor}/healthz")) == {"status": "up", "problems": {}}
     assert "eu-orders" in _get(f"{monitor}/varz")
 
@@ -183,9 +184,9 @@ def test_the_monitor_tells_metrics_and_health(bridge: Running) -> None:
 def test_all_that_a_bridge_writes_is_its_owners(bridge: Running) -> None:
     state = bridge.folder / ".isthmus"
     eventually((state / "checkpoints").exists, timeout_s=60)
-    found = [state, *state.rglob("*")]
+    found = permissions(state)
     assert {"checkpoints", "kafka", "logs"} <= {each.name for each in found}
-    assert [each for each in found if each.exists() and stat.S_IMODE(each.stat().st_mode) & 0o077] == []
+    assert [each for each, mode in found.items() if mode & 0o077] == []
 
 
 def test_without_a_bridge_the_error_says_what_to_do(tmp_path: Path) -> None:
@@ -236,7 +237,7 @@ def test_a_bridge_finds_topics_that_come_later_and_goes_on_after_a_stop(tmp_path
         eventually(lambda: set(second.bodies("out")) == {b"three"}, timeout_s=60)
         # A message without its key stops the bridge where the policy says so, with what to do about it.
         send("b", "four")
-        assert second.process.wait(60) == 3
+        assert second.process.wait(PATIENCE_S) == 3
         assert "cannot be routed by route s: no header k (key)" in second.printed()
         assert "what to do: set routes.s.on-error" in second.printed()
     finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.conformance.deliveries import DeliverySystem, delivery_system, outbound
+from tests.support.polling import PATIENCE_S
 
 from isthmus.edges.contract import OutboundMessage
 from isthmus.errors import SoftFailure, Unreachable
@@ -27,7 +28,7 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
 
     def play(scenario: Scenario) -> None:
         async def run() -> None:
-            async with asyncio.timeout(120), delivery_system(request.param, tmp_path) as system:
+            async with asyncio.timeout(3 * PATIENCE_S), delivery_system(request.param, tmp_path) as system:
                 await scenario(system)
 
         asyncio.run(run())

@@ -12,6 +12,7 @@ import pytest
 from tests.conformance.intakes import WINDOW, IntakeSystem, intake_system
 from tests.support.asynchronous import eventually, running
 from tests.support.journals import refusing
+from tests.support.polling import PATIENCE_S
 
 from isthmus.errors import EncodeError, HardFailure, IsthmusError
 from isthmus.journal.layout import Entry
@@ -30,7 +31,7 @@ def play(request: pytest.FixtureRequest, tmp_path: Path) -> Play:
 
     def play(scenario: Scenario) -> None:
         async def run() -> None:
-            async with asyncio.timeout(120), intake_system(request.param, tmp_path) as system:
+            async with asyncio.timeout(3 * PATIENCE_S), intake_system(request.param, tmp_path) as system:
                 await scenario(system)
 
         asyncio.run(run())
@@ -43,7 +44,7 @@ def numbered(count: int) -> list[bytes]:
 
 
 async def until_settled(system: IntakeSystem) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while left := await system.unsettled():
         assert time.monotonic() < deadline, f"{left} messages are not settled"
         await asyncio.sleep(0.02)

@@ -92,7 +92,7 @@ def test_the_demo_accounts_for_every_message() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every message is accounted for" in done.stdout

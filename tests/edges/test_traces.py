@@ -107,16 +107,18 @@ def test_every_process_of_an_amqp_server_exports_its_intake_also_of_transactions
     kafka = Kafka(kafka_servers)
     make_own_topics(settings, kafka)
     address = unique("traced-in")
-    with EdgeService(settings, kafka) as edges, Wire(edges.amqp_ports[0]) as wire:
-        coordinator = wire.open().coordinator()
-        transaction = wire.declare(coordinator)
-        sender = wire.sender(address)
-        alone = sender.send(b"0", traced("alone", "01"))
-        for number in range(2):
-            together = traced(f"together {number}", "01")
-            sender.send(b"t%d" % number, together, state=TransactionalState(transaction))
-        wire.wait(lambda: alone.settled)
-        assert wire.discharge(coordinator, transaction) == Accepted()
+    with EdgeService(settings, kafka) as edges:
+        eventually(lambda: edges.problems == {})
+        with Wire(edges.amqp_ports[0]) as wire:
+            coordinator = wire.open().coordinator()
+            transaction = wire.declare(coordinator)
+            sender = wire.sender(address)
+            alone = sender.send(b"0", traced("alone", "01"))
+            for number in range(2):
+                together = traced(f"together {number}", "01")
+                sender.send(b"t%d" % number, together, state=TransactionalState(transaction))
+            wire.wait(lambda: alone.settled)
+            assert wire.discharge(coordinator, transaction) == Accepted()
     name = f"intake {address}"
     # What is left is exported while the edges stop.
     eventually(lambda: len(spans_of(collector, name)) >= 3, what=lambda: str(collector.names()))

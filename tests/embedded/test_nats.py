@@ -29,7 +29,7 @@ time.sleep(600)
 
 async def publish(url: str, data: bytes, *, make_stream: bool = False) -> int:
     async with await nats.connect(url) as client:
-        stream = client.jetstream()
+        stream = client.jetstream(timeout=60)
         if make_stream:
             await stream.add_stream(name="kept", subjects=["kept"])
         return (await stream.publish("kept", data)).seq

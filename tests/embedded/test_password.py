@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import re
-import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
+from tests.support.files import permissions
 from tests.support.processes import is_running
 
 from isthmus.embedded import jars
@@ -28,9 +28,9 @@ def folder(kafka: EmbeddedKafka) -> Path:
     return kafka._folder
 
 
-def answered(kafka: Kafka) -> bool:
+def answered(kafka: Kafka, timeout_s: float = 60) -> bool:
     try:
-        admin_client(kafka).list_topics(timeout=3)
+        admin_client(kafka).list_topics(timeout=timeout_s)
     except KafkaException:
         return False
     return True
@@ -38,9 +38,10 @@ def answered(kafka: Kafka) -> bool:
 
 def test_nobody_gets_in_without_the_password(kafka: EmbeddedKafka) -> None:
     assert answered(kafka.cluster)
-    assert not answered(Kafka(kafka.bootstrap_servers))
+    assert not answered(Kafka(kafka.bootstrap_servers), 3)
     wrong = re.sub('password="[^"]*"', 'password="x"', kafka.cluster.options["sasl.jaas.config"])
-    assert not answered(Kafka(kafka.bootstrap_servers, {**kafka.cluster.options, "sasl.jaas.config": wrong}))
+    intruder = Kafka(kafka.bootstrap_servers, {**kafka.cluster.options, "sasl.jaas.config": wrong})
+    assert not answered(intruder, 3)
 
 
 def test_the_controller_asks_for_a_password_too(folder: Path) -> None:
@@ -50,9 +51,9 @@ def test_the_controller_asks_for_a_password_too(folder: Path) -> None:
 
 
 def test_all_that_is_in_the_folder_is_its_owners(folder: Path) -> None:
-    found = [folder, *folder.rglob("*")]
+    found = permissions(folder)
     assert len(found) > 10
-    assert [each for each in found if stat.S_IMODE(each.stat().st_mode) & 0o077] == []
+    assert [each for each, mode in found.items() if mode & 0o077] == []
 
 
 def test_the_password_is_not_on_a_command_line(kafka: EmbeddedKafka) -> None:
@@ -105,4 +106,4 @@ def test_the_data_of_a_kafka_without_a_password_can_be_secured(tmp_path: Path) -
         create_topics(kafka.cluster, ["kept"], 1)
     with EmbeddedKafka(tmp_path, secured=True) as secured:
         assert "kept" in topic_names(secured.cluster)
-        assert not answered(Kafka(secured.bootstrap_servers))
+        assert not answered(Kafka(secured.bootstrap_servers), 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -122,5 +123,7 @@ def test_fewer_slots_than_partitions_are_refused_with_the_number_needed(
     environ = {"PYSPARK_PYTHON": str(cluster.python), "SPARK_LOCAL_IP": "127.0.0.1"}
     done = isthmus("pipeline", bridge.file, folder=tmp_path, environ=environ)
     assert done.returncode == 3
-    assert "has 3 task slots for this bridge, and real-time mode needs 4" in done.stdout + done.stderr
-    assert "at least 4 cores" in done.stdout + done.stderr
+    said = done.stdout + done.stderr
+    # Executors that are not there in time do not count.
+    assert re.search(r"has [0-3] task slots for this bridge, and real-time mode needs 4", said), said
+    assert "at least 4 cores" in said

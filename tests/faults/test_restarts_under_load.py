@@ -94,8 +94,9 @@ class Bridge:
 
     async def _make_streams(self) -> None:
         client = await nats.connect(self.nats.url)
-        await client.jetstream().add_stream(name="in", subjects=["in.>"])
-        await client.jetstream().add_stream(name="out", subjects=["out"])
+        jetstream = client.jetstream(timeout=60)
+        await jetstream.add_stream(name="in", subjects=["in.>"])
+        await jetstream.add_stream(name="out", subjects=["out"])
         await client.close()
 
 
@@ -117,6 +118,7 @@ class Load:
         self.arrived: set[bytes] = set()
         self.over = False
         """Whether to end. Python 3.11 may lose a cancellation when an answer comes at that moment."""
+        self._client = client
         self._jetstream: JetStreamContext = client.jetstream(timeout=1)
         self._name = name
 
@@ -131,7 +133,7 @@ class Load:
             await asyncio.sleep(0.002)
 
     async def collect(self) -> None:
-        reader = await self._jetstream.pull_subscribe("out", durable=self._name)
+        reader = await self._client.jetstream(timeout=60).pull_subscribe("out", durable=self._name)
         while not (self.over and self.acknowledged <= self.arrived):
             with contextlib.suppress(nats.errors.Error, nats.js.errors.Error, TimeoutError):
                 for message in await reader.fetch(500, timeout=1):

@@ -49,7 +49,7 @@ class Clients:
 
     def __init__(self, jms: QpidJms, port: int) -> None:
         self._jms = jms
-        self._url = f"amqp://127.0.0.1:{port}?jms.username=u&jms.connectTimeout=5000"
+        self._url = f"amqp://127.0.0.1:{port}?jms.username=u&jms.connectTimeout=60000"
         self.begun: set[int] = set()
         self.heard: dict[int, str] = {}
         self._process: subprocess.Popen[str] | None = None
@@ -81,6 +81,13 @@ class Clients:
             self._reader.join(10)
             if self._process.stdout is not None:
                 self._process.stdout.close()
+
+    def have_heard(self, count: int) -> bool:
+        """Whether it is so much by now. A client that has lost its connection is followed by another."""
+        if not self.alive:
+            self.kill()
+            self.start()
+        return len(self.heard) >= count
 
     def committed(self) -> set[int]:
         return {number for number, word in self.heard.items() if word == "committed"}
@@ -130,11 +137,8 @@ def test_transactions_are_whole_or_not_at_all_whatever_is_killed(
         pipeline = new_pipeline()
         server = edges.enter_context(edge(config))
         for kill in kills:
-            if not clients.alive:
-                clients.kill()
-                clients.start()
-            before = len(clients.heard)
-            eventually(lambda before=before: len(clients.heard) > before + 2, timeout_s=60)  # type: ignore[misc]
+            enough = len(clients.heard) + 3
+            eventually(lambda enough=enough: clients.have_heard(enough))  # type: ignore[misc]
             time.sleep(chance.uniform(0, 0.3))  # where in a transaction it hits is left to chance
             if kill == "client":
                 clients.kill()

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from confluent_kafka import Producer
 from tests.support.names import unique
+from tests.support.polling import PATIENCE_S
 
 from isthmus.embedded.ports import free_port
 from isthmus.errors import HardFailure, Outage
@@ -16,7 +17,9 @@ from isthmus.kafka.options import Kafka
 from isthmus.kafka.requests import GROUP_RESOURCE
 
 
-def asking(servers: str, scenario: Callable[[KafkaAdmin], Awaitable[None]], timeout_s: float = 10) -> None:
+def asking(
+    servers: str, scenario: Callable[[KafkaAdmin], Awaitable[None]], timeout_s: float = PATIENCE_S
+) -> None:
     async def run() -> None:
         admin = KafkaAdmin(Kafka(servers), timeout_s=timeout_s)
         try:
@@ -69,7 +72,7 @@ def test_the_ends_are_behind_what_was_written(kafka_servers: str, name: str) -> 
         producer = Producer({"bootstrap.servers": kafka_servers})
         for _ in range(3):
             producer.produce(name, b"x", partition=1)
-        await asyncio.to_thread(producer.flush, 20)
+        await asyncio.to_thread(producer.flush, PATIENCE_S)
         assert await admin.ends(name, [0, 1]) == {0: 0, 1: 3}
 
     asking(kafka_servers, scenario)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from aiokafka.errors import KafkaConnectionError, UnknownTopicOrPartitionError
+from tests.support.polling import PATIENCE_S
 
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.embedded.ports import free_port
@@ -114,7 +115,8 @@ def test_a_kafka_that_was_moved_is_found_where_the_configuration_says(tmp_path: 
             await client.send(node, requests.metadata([]))
         after = await asyncio.to_thread(at(second).__enter__)
         try:
-            answer = await client.patiently(lambda: client.send(node, requests.metadata(["topic"])), 30)
+            asked = requests.metadata(["topic"])
+            answer = await client.patiently(lambda: client.send(node, asked), PATIENCE_S)
             assert [(host, port) for _, host, port, *_ in answer.brokers] == [("127.0.0.1", second)]
             assert await client.coordinator("group") == node
         finally:

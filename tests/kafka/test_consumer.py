@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 from tests.support.asynchronous import eventually
 from tests.support.kafka.topics import new_topic, produce
+from tests.support.polling import PATIENCE_S
 
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.embedded.ports import free_port
@@ -64,7 +65,7 @@ async def reading(servers: str, topic: str, **options: Any) -> AsyncIterator[Con
 
 async def take(consumer: Consumer, count: int, max_records: int = 500) -> list[Any]:
     found: list[Any] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while len(found) < count:
             found += await consumer.poll(max_records, 1)
     return found
@@ -129,12 +130,13 @@ def test_an_offset_that_is_no_longer_there_is_reset(kafka_servers: str) -> None:
 def test_what_was_rolled_back_is_not_read_and_the_end_is_found_behind_it(kafka_servers: str) -> None:
     topic = new_topic(kafka_servers)
     producer = Producer({"bootstrap.servers": kafka_servers, "transactional.id": topic})
-    producer.init_transactions(10)
+    producer.init_transactions(PATIENCE_S)
     for number, commits in enumerate((True, False, True, False)):
         producer.begin_transaction()
         producer.produce(topic, str(number))
-        producer.flush(10)
-        producer.commit_transaction(10) if commits else producer.abort_transaction(10)
+        producer.flush(PATIENCE_S)
+        end = producer.commit_transaction if commits else producer.abort_transaction
+        end(PATIENCE_S)
 
     async def scenario() -> None:
         async with reading(kafka_servers, topic, positions={0: EARLIEST}) as consumer:
@@ -153,7 +155,7 @@ def test_large_and_compressed_records_come_whole(kafka_servers: str, codec: str)
     for partition in (0, 1):
         for _ in range(5):
             producer.produce(topic, large, partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
     async def scenario() -> None:
         async with reading(kafka_servers, topic, positions={0: EARLIEST, 1: EARLIEST}) as consumer:
@@ -232,7 +234,7 @@ def test_partitions_that_are_added_are_read(kafka_servers: str) -> None:
         async with reading(kafka_servers, topic, group=topic, timings=timings) as consumer:
             await eventually(lambda: consumer.assigned)
             admin = admin_client(Kafka(kafka_servers))
-            admin.create_partitions([NewPartitions(topic, 2)])[topic].result(10)
+            admin.create_partitions([NewPartitions(topic, 2)])[topic].result(PATIENCE_S)
             await eventually(lambda: set(consumer.assigned or ()) == {0, 1})
             await asyncio.to_thread(publish, kafka_servers, topic, [7], 1)
             assert values(await take(consumer, 1)) == [7]
@@ -268,7 +270,7 @@ def test_a_topic_that_was_deleted_is_told_after_a_while(kafka_servers: str) -> N
             while not consumer.at_end:
                 await consumer.poll(1, 1)
             admin = admin_client(Kafka(kafka_servers))
-            admin.delete_topics([topic])[topic].result(10)
+            admin.delete_topics([topic])[topic].result(PATIENCE_S)
             with pytest.raises(UnknownTopicOrPartitionError):
                 await take(consumer, 1)
 
@@ -317,7 +319,7 @@ def test_a_kafka_that_restarts_is_read_on_wherever_it_is(tmp_path: Path, moves: 
                 await asyncio.to_thread(publish, kafka.bootstrap_servers, "topic", range(5, 10))
                 for consumer in (member, alone):
                     assert values(await take(consumer, 5)) == list(range(5, 10))
-                await member.commit({0: 10}, 20)
+                await member.commit({0: 10}, PATIENCE_S)
                 await eventually(lambda: not member.trouble and not alone.trouble)
             admin = KafkaAdmin(Kafka(servers))
             assert await admin.committed("group") == {("topic", 0): Committed(10, "")}

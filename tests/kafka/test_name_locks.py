@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.support.asynchronous import eventually
 from tests.support.names import unique
+from tests.support.polling import PATIENCE_S
 
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.name_locks import NameLocks
@@ -16,10 +17,15 @@ from isthmus.kafka.options import Kafka
 def ignore() -> None: ...
 
 
+def patient(servers: str) -> ResilientClient:
+    """A client that waits for Kafka's word: without it a name is held."""
+    return ResilientClient(Kafka(servers), request_timeout_s=PATIENCE_S, connect_timeout_s=PATIENCE_S)
+
+
 def test_a_name_is_held_once_and_is_free_when_it_is_given_up(kafka_servers: str) -> None:
     async def scenario() -> None:
-        client, group = ResilientClient(Kafka(kafka_servers)), unique("names")
-        one, other = NameLocks(client, group), NameLocks(client, group)
+        client, group = patient(kafka_servers), unique("names")
+        one, other = (NameLocks(client, group, patience_s=PATIENCE_S) for _ in range(2))
         try:
             assert await one.take("shop", ignore)
             assert not await one.take("shop", ignore)
@@ -39,8 +45,9 @@ def test_a_name_is_held_once_and_is_free_when_it_is_given_up(kafka_servers: str)
 
 def test_whoever_loses_a_name_is_told(kafka_servers: str) -> None:
     async def scenario() -> None:
-        client, group = ResilientClient(Kafka(kafka_servers)), unique("names")
-        one, other = NameLocks(client, group, interval_s=0.05), NameLocks(client, group)
+        client, group = patient(kafka_servers), unique("names")
+        one = NameLocks(client, group, patience_s=PATIENCE_S, interval_s=0.05)
+        other = NameLocks(client, group, patience_s=PATIENCE_S)
         lost: list[str] = []
         try:
             assert await one.take("shop", lambda: lost.append("shop"))
@@ -72,8 +79,9 @@ class LosesAnAnswer(NameLocks):
 
 def test_a_name_is_not_lost_to_oneself_when_kafka_s_answer_is(kafka_servers: str) -> None:
     async def scenario() -> None:
-        client, group = ResilientClient(Kafka(kafka_servers)), unique("names")
-        one, other = LosesAnAnswer(client, group, interval_s=0.05), NameLocks(client, group)
+        client, group = patient(kafka_servers), unique("names")
+        one = LosesAnAnswer(client, group, patience_s=PATIENCE_S, interval_s=0.05)
+        other = NameLocks(client, group, patience_s=PATIENCE_S)
         lost: list[str] = []
         try:
             assert await one.take("shop", lambda: lost.append("shop"))
@@ -91,8 +99,8 @@ def test_a_name_is_not_lost_to_oneself_when_kafka_s_answer_is(kafka_servers: str
 
 def test_a_name_whose_answer_was_lost_is_free_when_it_is_given_up(kafka_servers: str) -> None:
     async def scenario() -> None:
-        client, group = ResilientClient(Kafka(kafka_servers)), unique("names")
-        one, other = LosesAnAnswer(client, group), NameLocks(client, group)
+        client, group = patient(kafka_servers), unique("names")
+        one, other = (kind(client, group, patience_s=PATIENCE_S) for kind in (LosesAnAnswer, NameLocks))
         try:
             assert await one.take("shop", ignore)
             await one.give_up("shop")

@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from tests.support.asynchronous import eventually
 from tests.support.kafka.topics import new_topic, publish
 from tests.support.names import unique
+from tests.support.polling import PATIENCE_S
 
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.kafka.admin import KafkaAdmin
@@ -108,7 +109,10 @@ def with_group(
     servers: str, scenario: Callable[[Group], Awaitable[None]], partitions: int = 1, **settings: str
 ) -> None:
     async def run() -> None:
-        async with asyncio.timeout(120), new_group(servers, partitions, **settings) as group:
+        async with (
+            asyncio.timeout(3 * PATIENCE_S),
+            new_group(servers, partitions, **settings) as group,
+        ):
             await scenario(group)
 
     asyncio.run(run())

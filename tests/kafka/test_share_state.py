@@ -6,6 +6,7 @@ import asyncio
 
 from tests.kafka.test_share import ACCEPT, Group, numbers, with_group
 from tests.support.asynchronous import eventually
+from tests.support.polling import PATIENCE_S
 
 from isthmus.kafka.share_state import PartitionState, members_of, state_of
 
@@ -15,7 +16,7 @@ def test_kafka_tells_who_is_in_a_share_group(kafka_servers: str) -> None:
         one, _ = group.member()
         other, _ = group.member()
         found: list[str] = []
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while len(found) < 2:
                 found = await members_of(group.client, group.name)
         assert set(found) == {one.id, other.id}

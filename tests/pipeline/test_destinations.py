@@ -135,7 +135,7 @@ def test_a_topic_that_was_deleted_is_a_soft_failure_after_one_restart(
 ) -> None:
     bridge.make_topics("foo", "gone", "dead")
     settings = jms_bridge(bridge, dead_letter_topic=bridge.name("dead"), on_error=OnError.DEAD_LETTER)
-    with running(spark, bridge, settings, **{"max.block.ms": "2000"}) as router:
+    with running(spark, bridge, settings, **{"max.block.ms": "20000"}) as router:
         bridge.write([sent(bridge, "foo", "1")], settings)
         until_published(router, bridge, "foo", ["1"])
         delete_topic(bridge.kafka.servers, bridge.name("gone"))

@@ -192,10 +192,12 @@ def test_plain_messages_gather_until_the_ledger_is_woken(ledger: LedgerBridge) -
     ledger.write(*transaction("t", ["a"]))
     with ledger.running(timeout_ms=3_600_000):
         eventually(lambda: bodies(ledger.added()) == ["a"])  # the clock's first tick
+        eventually(ledger.rests)
         before = ledger.batches
         ledger.write(*(Entry(Op.ADD, text_message("q", str(number))) for number in range(5)))
         ledger.write(*transaction("u", ["b"]))
         asyncio.run(wake())
+        eventually(lambda: ledger.batches > before)
     assert before < ledger.batches <= before + 2  # what was committed is looked at once more
 
 

@@ -39,7 +39,7 @@ def test_the_plain_form_passes_every_test_of_what_is_compiled() -> None:
         env={**os.environ, "ISTHMUS_PURE_PYTHON": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1800,
         check=False,
     )
     assert run.returncode == 0, run.stdout[-4000:]

@@ -38,7 +38,7 @@ def reload(
     state_dir: Annotated[
         Path | None, typer.Option("--state-dir", help="The bridge's state.dir, in place of its file.")
     ] = None,
-    timeout: Annotated[float, typer.Option(help="How many seconds to wait for the bridge.")] = 60.0,
+    timeout: Annotated[float, typer.Option(help="How many seconds to wait for the bridge.")] = 300.0,
 ) -> None:
     """Have a running bridge read its configuration again: routes, users and certificates.
 

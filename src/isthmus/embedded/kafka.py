@@ -53,7 +53,7 @@ _HOST = "127.0.0.1"
 # port of that range can be given that very port, and then talks to itself.
 _PORTS = range(20_000, 32_000)
 
-_START_TIMEOUT_S = 60.0  # it takes 2 s on an idle machine; 9 s more after kill -9 of the broker
+_START_TIMEOUT_S = 180.0  # it takes 2 s on an idle machine; 9 s more after kill -9 of the broker
 _POLL_S = 0.02
 _COMPLAINT = re.compile(r"\S+ \S+ (ERROR|FATAL) |(Caused by: )?[\w.$]+(Exception|Error)\b|Error|Unrecognized")
 _LOG_CONFIG = Path(__file__).with_name("log4j2.properties")

@@ -34,7 +34,7 @@ from isthmus.errors import HardFailure
 
 _MAIN = "org.apache.activemq.artemis.core.server.embedded.Main"
 _JAVA = ("-Xms512m", "-Xmx2g", "-XX:+UseParallelGC")  # as in the profile that Artemis makes for an instance
-_START_TIMEOUT_S = 60.0  # it takes 2 s on an idle machine
+_START_TIMEOUT_S = 180.0  # it takes 2 s on an idle machine
 _POLL_S = 0.02
 
 _BROKER_XML = """\

@@ -34,7 +34,7 @@ from isthmus.errors import HardFailure
 
 _DEPLOY = "org.apache.spark.deploy"
 _JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-_START_TIMEOUT_S = 60.0
+_START_TIMEOUT_S = 180.0
 _POLL_S = 0.05
 
 

@@ -34,7 +34,7 @@ def test_every_acknowledged_message_reaches_the_journal_across_restarts(tmp_path
         await asyncio.to_thread(server.start)
         async with bridge(server.url) as client, peer(server.url) as sender:
             jetstream = sender.jetstream(timeout=1)
-            await jetstream.add_stream(name="load", subjects=["load"])
+            await sender.jetstream(timeout=60).add_stream(name="load", subjects=["load"])
 
             async def send() -> None:
                 for number in range(COUNT):

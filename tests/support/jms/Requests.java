@@ -10,7 +10,7 @@ import org.apache.qpid.jms.JmsConnectionFactory;
 
 /** Requests or answers with Qpid JMS, as its arguments say: URL, what, address, how many. Prints what it got. */
 public final class Requests {
-    private static final int PATIENCE_MS = 60_000;
+    private static final int PATIENCE_MS = 240_000;
 
     public static void main(String[] arguments) throws Exception {
         String address = arguments[2];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +21,7 @@ from isthmus.errors import Outage
 from isthmus.journal.layout import Entry, Op
 from isthmus.journal.partitions import JournalPartitions
 from isthmus.journal.writer import JournalWriter
-from isthmus.kafka.blocking import create_topics, read_topic
+from isthmus.kafka.blocking import create_topics, end_offsets, read_topic
 from isthmus.kafka.options import Kafka
 from isthmus.ledger.live import live
 from isthmus.message import HeaderValue
@@ -44,6 +45,8 @@ class LedgerBridge:
         """How many have run."""
         self.told_due: list[int] = []
         """When delayed messages are due, as batches have told."""
+        self._read: dict[tuple[str, int], int] | None = None
+        """Up to where it has read; None while the clock ticks."""
         name = f"l{uuid.uuid4().hex[:8]}"
         self.plan = LedgerPlan(
             bridge_id=name,
@@ -108,12 +111,15 @@ class LedgerBridge:
             while not done.wait(0.1):
                 ledger.poll()
                 progress = ledger.query.recentProgress if ledger.query else []
-                self.batches = 1 + max((each.batchId for each in progress), default=-1)
+                ran = [each for each in progress if "addBatch" in each.durationMs]  # others had nothing to do
+                self.batches = 1 + max((each.batchId for each in ran), default=-1)
                 due_ms = told.read(progress)
                 if due_ms is not None:
                     self.told_due.append(due_ms)
                     clock.wake_at(due_ms)
                 clock.poll()
+                ticks = bool(len(clock._producer))
+                self._read = None if ticks or not ran else _offsets(ran[-1].sources[0].endOffset)
 
         ticking = threading.Thread(target=tick)
         ticking.start()
@@ -123,6 +129,14 @@ class LedgerBridge:
             done.set()
             ticking.join()
             ledger.stop()
+
+    def rests(self) -> bool:
+        """Whether it runs no batch any more unless something comes."""
+        read = self._read
+        if read is None:
+            return False
+        ends = end_offsets(self.kafka, [self.plan.journal_topic, self.plan.clock_topic])
+        return sum(ends.values()) - sum(read.values()) < self.plan.look_records
 
     def records(self) -> list[KafkaMessage]:
         return list(read_topic(self.kafka, self.plan.journal_topic))
@@ -142,6 +156,12 @@ class LedgerBridge:
         return [
             (each.partition(), bytes(each.key() or b"")) for each in self.records() if each.value() is None
         ]
+
+
+def _offsets(told: str) -> dict[tuple[str, int], int]:
+    """Offsets by topic and partition, as Spark tells them."""
+    found: dict[str, dict[str, int]] = json.loads(told)
+    return {(topic, int(number)): at for topic, each in found.items() for number, at in each.items()}
 
 
 class PythonMemory:

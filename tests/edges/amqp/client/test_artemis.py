@@ -70,14 +70,14 @@ class Broker:
             for body in bodies:
                 sender.send(proton.Message(body, durable=True))
 
-    def all_of(self, address: str) -> list[Any]:
-        """What is in a queue, which is then empty."""
+    def all_of(self, address: str, count: int = 0) -> list[Any]:
+        """What is in a queue, which is then empty. So many are waited for; any more must be there already."""
         found = []
         with self.connection() as connection:
             receiver = connection.create_receiver(address, credit=1000, options=_Asking("queue"))
             while True:
                 try:
-                    found.append(receiver.receive(timeout=1))
+                    found.append(receiver.receive(timeout=60 if len(found) < count else 1))
                     receiver.accept()
                 except proton.Timeout:
                     return found
@@ -192,7 +192,7 @@ def test_artemis_drops_messages_that_come_twice(broker: Broker) -> None:
             assert await delivery.deliver(messages[50:]) == [None] * 50
 
     asyncio.run(scenario())
-    messages = broker.all_of(queue)
+    messages = broker.all_of(queue, 100)
     assert [message.body for message in messages] == [str(number) for number in range(100)]
     assert messages[7].properties == {"_AMQ_DUPL_ID": f"{queue}:0:7"}
 
@@ -216,7 +216,7 @@ def test_an_outbox_is_delivered_once_although_artemis_restarts(broker: Broker, k
             await eventually(lambda: outbox.counts.delivered == 1_000)
 
     asyncio.run(scenario())
-    assert sorted(int(message.body) for message in broker.all_of(queue)) == list(range(1_000))
+    assert sorted(int(message.body) for message in broker.all_of(queue, 1_000)) == list(range(1_000))
 
 
 def _write(kafka: Kafka, topic: str, queue: str, count: int, start: int = 0) -> None:

@@ -99,7 +99,7 @@ def test_all_workers_go_by_the_users_of_now(kafka_servers: str, tmp_path: Path) 
     kafka = Kafka(kafka_servers)
     make_own_topics(settings, kafka)
     with EdgeService(settings, kafka) as service:
-        service.poll()
+        eventually(lambda: service.problems == {})
         port = service.amqp_ports[0]
         set_user(file, "bob", "secret")
         remove_user(file, "alice")

@@ -9,6 +9,7 @@ from tests.support.amqp.kafka_server import receiving_server
 from tests.support.amqp.server import RunningServer
 from tests.support.jms.qpid import JmsShell, QpidJms
 from tests.support.names import unique
+from tests.support.polling import PATIENCE_S
 
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.name_locks import NameLocks
@@ -52,8 +53,8 @@ def test_processes_of_one_bridge_share_what_is_in_use(qpid: QpidJms, kafka_serve
 @contextmanager
 def bridge_part(servers: str, group: str) -> Iterator[str]:
     """The URL of a server that shares client ids with others."""
-    client = ResilientClient(Kafka(servers))
-    locks = NameLocks(client, group)
+    client = ResilientClient(Kafka(servers), connect_timeout_s=PATIENCE_S)
+    locks = NameLocks(client, group, patience_s=PATIENCE_S)
     with receiving_server(servers, "jms", client_ids=locks) as server:
         yield server.url
         server.run(locks.close())

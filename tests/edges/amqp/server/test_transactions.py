@@ -507,9 +507,8 @@ def test_a_link_counts_its_messages_under_its_address_while_it_is_open(
 ) -> None:
     sender = wire.sender("orders")
     data = message("a")
-    for tag in (b"1", b"2"):
-        sender.send(tag, data)
-    wire.pump()
+    sent = [sender.send(tag, data) for tag in (b"1", b"2")]
+    wire.wait(lambda: all(each.settled for each in sent))
     [link] = [each for each in server.amqp.traffic.reports() if each.address == "orders"]
     assert link == AddressTraffic("in", "orders", 1, 2, 2 * len(data))
     sender.detach()

@@ -6,8 +6,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -75,7 +75,7 @@ class Bridge:
 def bridge(kafka_servers: str) -> Iterator[Bridge]:
     bridge = Bridge(kafka_servers)
     with bridge.service:
-        eventually(bridge.workers.ready.is_set, timeout_s=30)
+        eventually(lambda: bridge.service.problems == {})
         yield bridge
         pids = bridge.workers.pids
         assert pids
@@ -122,6 +122,30 @@ def links_of(wire: Wire) -> list[object]:
     return [link for session in wire.engine.sessions.values() for link in session.links.values()]
 
 
+def in_time(condition: Callable[[], bool]) -> None:
+    """Wait for what workers are to say: one that has no time is left out, or none is heard."""
+
+    def holds() -> bool:
+        with suppress(TimeoutError, HardFailure):
+            return condition()
+        return False
+
+    eventually(holds)
+
+
+def clients_of(bridge: Bridge, most: int, *, connected: int) -> Clients:
+    """What is said of so many clients, once all of them are heard of."""
+    found = Clients()
+
+    def told() -> bool:
+        nonlocal found
+        found = bridge.service.clients(most)
+        return found.connected == connected
+
+    in_time(told)
+    return found
+
+
 def test_the_clients_of_all_workers_are_told_with_their_links_and_queues(bridge: Bridge) -> None:
     with ExitStack() as connections:
         wires = [connections.enter_context(Wire(bridge.port)) for _ in range(CONNECTIONS)]
@@ -130,15 +154,14 @@ def test_the_clients_of_all_workers_are_told_with_their_links_and_queues(bridge:
             link.attach(source=Source("shelf", capabilities=("queue",)), target=Target())
             wire.until(LinkAttached)
         eventually(lambda: min(each.counts["connections"] for each in bridge.workers._figures.values()) > 0)
-        found = bridge.service.clients(CONNECTIONS + 1)
-        assert found.connected == len(found.shown) == CONNECTIONS
+        found = clients_of(bridge, CONNECTIONS + 1, connected=CONNECTIONS)
+        assert len(found.shown) == CONNECTIONS
         assert {tuple((link.address, link.direction) for link in each.links) for each in found.shown} == {
             (("shelf", "out"),)
         }
-        assert bridge.service.queues() == [QueueReport("queue", "shelf", CONNECTIONS, 0)]
-        few = bridge.service.clients(3)
-        assert (few.connected, len(few.shown)) == (CONNECTIONS, 3)
-    eventually(lambda: bridge.service.clients(1) == Clients())
+        in_time(lambda: bridge.service.queues() == [QueueReport("queue", "shelf", CONNECTIONS, 0)])
+        assert len(clients_of(bridge, 3, connected=CONNECTIONS).shown) == 3
+    in_time(lambda: bridge.service.clients(1) == Clients())
 
 
 def test_a_worker_may_have_much_to_tell(bridge: Bridge) -> None:
@@ -149,8 +172,9 @@ def test_a_worker_may_have_much_to_tell(bridge: Bridge) -> None:
         for link in links:
             link.attach(source=Source(), target=Target("orders"))
         wire.wait(lambda: all(link.credit for link in links), timeout_s=60)
-        [client] = bridge.service.clients(1).shown
+        [client] = clients_of(bridge, 1, connected=1).shown
         assert len(client.links) == LINKS
+    in_time(lambda: bridge.service.clients(1) == Clients())
     bridge.service.poll()
     assert bridge.workers.restarts == restarts
 
@@ -159,7 +183,7 @@ def test_one_that_does_not_answer_holds_up_neither_the_page_nor_the_bridge(bridg
     stopped = min(bridge.workers.pids)
     os.kill(stopped, signal.SIGSTOP)
     try:
-        assert bridge.service.clients(1) == Clients()
+        in_time(lambda: bridge.service.clients(1) == Clients())
         with pytest.raises(HardFailure, match="in time"):
             bridge.service.change(bridge.settings)
     finally:

@@ -11,7 +11,7 @@ from tests.support.amqp.kafka_server import ServerOnKafka, receiving_server
 from tests.support.jms.qpid import JmsShell, QpidJms
 from tests.support.kafka.topics import new_topic, publish
 from tests.support.names import unique
-from tests.support.polling import eventually
+from tests.support.polling import PATIENCE_S, eventually
 
 from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
 from isthmus.edges.amqp.server.users import Users, set_user
@@ -44,8 +44,8 @@ def jms(qpid: QpidJms, server: ServerOnKafka, topic: str) -> Iterator[JmsShell]:
 @contextmanager
 def bridge_part(servers: str, group: str) -> Iterator[str]:
     """The URL of a server that shares subscriptions with others."""
-    client = ResilientClient(Kafka(servers))
-    locks = NameLocks(client, group)
+    client = ResilientClient(Kafka(servers), connect_timeout_s=PATIENCE_S)
+    locks = NameLocks(client, group, patience_s=PATIENCE_S)
     with receiving_server(servers, "jms", subscription_locks=locks) as server:
         yield server.url
         server.run(locks.close())
