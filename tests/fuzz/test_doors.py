@@ -14,6 +14,7 @@ DOORS = {
     "json",
     "selectors",
     "predicates",
+    "typed headers",
     "properties",
     "http",
     "frames",

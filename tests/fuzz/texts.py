@@ -21,9 +21,10 @@ from isthmus.config.syntax import properties
 from isthmus.converters import ReceivedRecord, converter
 from isthmus.edges.addresses import _possible
 from isthmus.edges.amqp.server.receivers.selector import Selector
-from isthmus.errors import DecodeError, PredicateError, SelectorError, SoftFailure
+from isthmus.errors import ConfigError, DecodeError, PredicateError, SelectorError, SoftFailure
 from isthmus.message import Body, BodyKind, Header, Message
 from isthmus.monitor.app import MonitorApp
+from isthmus.monitor.explaining import typed_headers
 from isthmus.monitor.guard import Access
 from isthmus.monitor.server import http_config
 from isthmus.routing.predicate import matches, parse
@@ -129,6 +130,29 @@ REQUEST_PARTS = [
     "Basic ",
     "=",
 ]
+TYPED_HEADERS = [
+    "region: EU\namount: {long: 5}\nflag: true\nnothing:\n",
+    "at: {timestamp: 2026-02-03T04:05:06Z}\n'a b': \"x\\n\"\nprice: -1.5e3\n",
+    "a0: &a {k: v}\na1: &b {<<: [*a, *a, *a, *a]}\na2: {<<: [*b, *b, *b, *b]}\n",
+]
+TYPED_HEADER_PARTS = [
+    ": ",
+    "{",
+    "}",
+    "[",
+    "&a ",
+    "*a",
+    "<<: ",
+    "!!bool ",
+    "!!timestamp ",
+    "2026-02-30",
+    "0x_",
+    "|\n",
+    "- ",
+    "? ",
+    "---",
+    "9",
+]
 DOCUMENT_PARTS = [
     '"',
     "{",
@@ -183,6 +207,7 @@ def text_doors(folder: Path) -> dict[str, Opening]:
         "json": _door("json", _json_input, _read_document),
         "selectors": _door("selectors", _text(SELECTORS, SELECTOR_PARTS), _select),
         "predicates": _door("predicates", _text(PREDICATES, PREDICATE_PARTS), _route),
+        "typed headers": _door("typed headers", _text(TYPED_HEADERS, TYPED_HEADER_PARTS), _type_headers),
         "properties": _door("properties", _text(CONFIGURATIONS, CONFIGURATION_PARTS), _configure(folder)),
         "http": _http,
     }
@@ -278,8 +303,15 @@ def _route(text: str) -> bool:
         return False
     for message in ROUTED:
         _possible(predicate, message.address)  # what the AMQP server asks
-        if "=~" not in text:  # an expression of the operator's own may take any time elsewhere
-            matches(predicate, message)
+        matches(predicate, message)
+    return True
+
+
+def _type_headers(text: str) -> bool:
+    try:
+        typed_headers(text)
+    except ConfigError:
+        return False
     return True
 
 
