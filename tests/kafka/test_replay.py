@@ -350,6 +350,17 @@ def test_what_would_be_lost_or_stop_the_bridge_is_left(bridge: Bridge) -> None:
     assert bridge.journal() == []
 
 
+def test_what_its_route_would_skip_is_left(bridge: Bridge) -> None:
+    bridge.fail(order(1))
+    bridge.configure("routes.eu.on-error=skip")
+    said = bridge.command("replay")
+    assert "left: it fails again, and would be skipped: no header CustomerId" in said
+    assert "0 replayed, 0 quarantined, 1 left" in said
+    assert bridge.journal() == []
+    bridge.configure()
+    assert "1 replayed" in bridge.command("replay")
+
+
 def test_a_jms_destination_does_not_get_its_copy_twice(kafka_servers: str, tmp_path: Path) -> None:
     bridge = Bridge(kafka_servers, tmp_path, "amqp.port=0")
     create_topics(bridge.kafka, [f"{bridge.id}-orders"], 1)

@@ -160,6 +160,8 @@ class Planner:
         for each in decisions:
             if each.outcome is Outcome.STOPPED:
                 return True, f"it would stop the bridge: {each.error}"
+            if each.outcome is Outcome.SKIPPED:
+                return True, f"it fails again, and would be skipped: {each.error}"
             if each.outcome is Outcome.UNMATCHED:
                 return True, "no route takes it"
             if each.outcome is Outcome.EXPIRED:
