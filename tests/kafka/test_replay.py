@@ -361,6 +361,23 @@ def test_what_its_route_would_skip_is_left(bridge: Bridge) -> None:
     assert "1 replayed" in bridge.command("replay")
 
 
+def test_what_no_receiver_took_is_not_routed_a_second_time(bridge: Bridge) -> None:
+    def rejected(*headers: tuple[str, bytes]) -> Record:
+        marks = [("isthmus.id", f"{bridge.source}:1:4".encode()), ("jmsbridge.origin", bridge.id.encode())]
+        report = [("isthmus.error.code", b"refused"), ("isthmus.error.message", b"m")]
+        return Record(b"k", b"v", [*headers, *marks, *report, ("isthmus.error.route", b"")])
+
+    taken, passed_over = ("region", b"EU"), ("region", b"US")
+    published = ("jmsbridge.origin", bridge.id.encode())
+    produce(bridge.kafka, bridge.dead, rejected(taken), rejected(passed_over), rejected(taken, published))
+    said = bridge.command("replay")
+    assert f"{bridge.source} is a source topic, from which route eu would take it a second time" in said
+    assert "2 replayed, 0 quarantined, 1 left" in said
+    back = [list(record.headers[:2]) for record in bridge.records(bridge.source)]
+    assert [headers[0] for headers in back] == [passed_over, taken]
+    assert back[1][1] == published
+
+
 def test_a_jms_destination_does_not_get_its_copy_twice(kafka_servers: str, tmp_path: Path) -> None:
     bridge = Bridge(kafka_servers, tmp_path, "amqp.port=0")
     create_topics(bridge.kafka, [f"{bridge.id}-orders"], 1)

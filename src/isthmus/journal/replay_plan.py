@@ -87,6 +87,9 @@ class Planner:
             refused, where = self._foreseen(record, now_ms)
             if refused:
                 return Step(dead, State.LEFT, where)
+        elif route := self._route_of_source(topic, partition, record, now_ms):
+            why = f"{topic} is a source topic, from which route {route} would take it a second time"
+            return Step(dead, State.LEFT, f"{why}: drop it, or take that out of routing.source.topics first")
         limit = self._topic_facts(topic)
         if limit is not None and record_size(record) > (limit.max_message_bytes or 2**31):
             return Step(dead, State.LEFT, f"with its history it is larger than {topic} takes")
@@ -153,6 +156,13 @@ class Planner:
         decisions = decide(self._plan, self._plan.journal_topic, 0, 0, record, now_ms=0)
         names = [each.route.name for each in decisions if each.route is not None]
         return next((name for name in names if name != DIRECT and not name.startswith(DESTINATIONS)), None)
+
+    def _route_of_source(self, topic: str, partition: int, record: Record, now_ms: int) -> str | None:
+        """The route that takes what is written to the topic, if the router reads it."""
+        if topic not in self._settings.routing.source_topics:
+            return None
+        decisions = decide(self._plan, topic, partition, 0, record, now_ms=now_ms)
+        return next((each.route.name for each in decisions if each.route is not None), None)
 
     def _foreseen(self, record: Record, now_ms: int) -> tuple[bool, str]:
         """Whether to leave it, since it would be lost or stop the bridge; and what becomes of it."""
