@@ -7,12 +7,14 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from tests.support.commands import isthmus
 from tests.support.kafka.topics import produce
 from tests.support.names import unique
@@ -23,16 +25,19 @@ from isthmus.config.judgement.routing_plan import routing_plan
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.edges.outbox import outbound_message
 from isthmus.errors import HardFailure, RefusedFailure
-from isthmus.journal import layout
+from isthmus.journal import layout, replay_order
 from isthmus.journal.dead_letter import history_of, replays_of
 from isthmus.journal.layout import AddressTopic, Entry, Op, Record
 from isthmus.journal.replay import Replayer, read_dead_letters
+from isthmus.journal.replay_order import in_order
 from isthmus.journal.replay_plan import Planner, State, Step
 from isthmus.kafka.blocking import admin_client, create_topics, describe, read_topic
 from isthmus.kafka.options import Kafka
 from isthmus.kafka.own_topics import make_own_topics
 from isthmus.kafka.received import record_of
 from isthmus.message import Body, BodyKind, Header, Message
+from isthmus.monitor.dead_letters import Chosen
+from isthmus.monitor.dead_letters import replay as replay_by_page
 from isthmus.routing.decide import decide
 
 
@@ -376,6 +381,71 @@ def test_what_no_receiver_took_is_not_routed_a_second_time(bridge: Bridge) -> No
     back = [list(record.headers[:2]) for record in bridge.records(bridge.source)]
     assert [headers[0] for headers in back] == [passed_over, taken]
     assert back[1][1] == published
+
+
+def by_command(bridge: Bridge) -> None:
+    bridge.command("replay", "--batch", "3")
+
+
+def by_page(bridge: Bridge) -> None:
+    (of_all,) = {
+        (dead.route, dead.code, dead.reason) for dead in read_dead_letters(bridge.kafka, bridge.dead)
+    }
+    route, code, reason = of_all
+    chosen = Chosen(route=route, code=code, reason=reason, until_ms=2**53, dry_run=False)
+    replay_by_page(bridge.settings, bridge.kafka, chosen)
+
+
+@pytest.mark.parametrize("replayed", [by_command, by_page])
+def test_a_session_keeps_its_order_in_whichever_partitions_its_dead_letters_are(
+    bridge: Bridge, replayed: Callable[[Bridge], None]
+) -> None:
+    count = 20
+    sent = [replace(order(number), session="one") for number in range(count)]
+    plan = routing_plan(bridge.settings)
+    for offset, message in enumerate(sent):
+        record = layout.encode(Entry(Op.ADD, message))
+        (decision,) = decide(plan, plan.journal_topic, 0, offset, record, now_ms=0)
+        assert decision.record is not None
+        produce(bridge.kafka, bridge.dead, decision.record, partition=offset % 2)
+    replayed(bridge)
+    assert [layout.decode(record).message.id for record in bridge.journal()] == [each.id for each in sent]
+
+
+def test_dead_letters_come_in_order_however_few_are_held_at_a_time(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = [("isthmus.error.code", b"key"), ("isthmus.error.message", b"m"), ("isthmus.error.route", b"r")]
+
+    def letter(source: str, size: int = 1) -> Record:
+        return Record(b"k", bytes(size), [("isthmus.id", source.encode()), *report])
+
+    produce(bridge.kafka, bridge.dead, letter("j:0:7"), letter("j:1:2"), letter("j:0:1"), partition=0)
+    produce(bridge.kafka, bridge.dead, letter("j:1:1", 9_000), letter("j:0:4"), letter("j:0:9"), partition=1)
+    for most, most_bytes in ((1, 10**6), (2, 10**6), (4, 10**6), (6, 1_000), (6, 10**6)):
+        monkeypatch.setattr(replay_order, "WINDOW", most)
+        monkeypatch.setattr(replay_order, "WINDOW_BYTES", most_bytes)
+        found = in_order(bridge.kafka, bridge.dead, read_dead_letters(bridge.kafka, bridge.dead))
+        by_partition: dict[int, list[int]] = {0: [], 1: []}
+        for dead in found:
+            assert dead.source is not None
+            by_partition[dead.source[1]].append(dead.source[2])
+        assert by_partition == {0: [1, 4, 7, 9], 1: [1, 2]}, (most, most_bytes)
+
+
+def test_what_failed_on_its_way_in_comes_by_its_time(bridge: Bridge) -> None:
+    report: dict[str, str | bytes | None] = dict.fromkeys(
+        ("isthmus.error.code", "isthmus.error.message"), "m"
+    )
+    report["isthmus.error.route"] = ""
+    producer = Producer(bridge.kafka.python_options())
+    now_ms = time.time_ns() // 1_000_000
+    for after_ms in (2, 0, 3, 1):
+        at_ms, partition = now_ms + after_ms, after_ms % 2
+        producer.produce(bridge.dead, b"v", headers=report, partition=partition, timestamp=at_ms)
+    assert producer.flush(60) == 0
+    found = in_order(bridge.kafka, bridge.dead, read_dead_letters(bridge.kafka, bridge.dead))
+    assert [dead.timestamp_ms - now_ms for dead in found] == [0, 1, 2, 3]
 
 
 def test_a_jms_destination_does_not_get_its_copy_twice(kafka_servers: str, tmp_path: Path) -> None:
