@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer, TopicPartition
 from tests.support.commands import isthmus
 from tests.support.kafka.topics import produce
 from tests.support.names import unique
-from tests.support.polling import eventually
+from tests.support.polling import PATIENCE_S, eventually
 
 from isthmus.config import Settings, load
 from isthmus.config.judgement.routing_plan import routing_plan
-from isthmus.errors import HardFailure
-from isthmus.journal import layout
+from isthmus.edges.dead_letters import EdgeDeadLetters
+from isthmus.edges.outbox import outbound_message
+from isthmus.errors import HardFailure, RefusedFailure
+from isthmus.journal import layout, replay_order
 from isthmus.journal.dead_letter import history_of, replays_of
 from isthmus.journal.layout import AddressTopic, Entry, Op, Record
 from isthmus.journal.replay import Replayer, read_dead_letters
+from isthmus.journal.replay_order import in_order
 from isthmus.journal.replay_plan import Planner, State, Step
-from isthmus.kafka.blocking import create_topics, describe, read_topic
+from isthmus.kafka.blocking import admin_client, create_topics, describe, read_topic
 from isthmus.kafka.options import Kafka
 from isthmus.kafka.own_topics import make_own_topics
 from isthmus.kafka.received import record_of
 from isthmus.message import Body, BodyKind, Header, Message
+from isthmus.monitor.dead_letters import Chosen
+from isthmus.monitor.dead_letters import replay as replay_by_page
 from isthmus.routing.decide import decide
 
 
@@ -74,6 +83,24 @@ class Bridge:
             letters.append(decision.record)
         produce(self.kafka, self.dead, *letters)
 
+    def refuse(self, arrived: Record, topic: str | None = None, *, known: Settings | None = None) -> None:
+        """Dead-letter what the router makes of it for an outbox, as an edge does that has these settings."""
+        topic = topic or self.settings.journal.topic
+        offset = len(self.records(topic))
+        produce(self.kafka, topic, arrived, partition=0)
+        decisions = decide(routing_plan(self.settings), topic, 0, offset, arrived, now_ms=0)
+        (made,) = (each for each in decisions if each.route is not None and each.route.destination)
+        assert made.record is not None and made.topic is not None, made  # noqa: PT018
+
+        async def keep(outbox: str, record: Record) -> None:
+            edge = EdgeDeadLetters(known or self.settings, self.kafka)
+            try:
+                await edge.outbound(outbox, outbound_message(record, "outbox:0:0"), RefusedFailure("m"))
+            finally:
+                await edge.close()
+
+        asyncio.run(keep(made.topic, made.record))
+
     def command(self, *arguments: object) -> str:
         done = isthmus("dead-letter", arguments[0], self.file, *arguments[1:], folder=self.folder)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -97,6 +124,13 @@ def order(number: int = 0, **headers: str) -> Message:
         headers={"region": Header("EU")} | {name: Header(text) for name, text in headers.items()},
         session=f"s{number % 7}",
     )
+
+
+NATS = (
+    "nats.servers=nats://127.0.0.1:4222",
+    "routes.nats.predicate=msg.header.region==NATS",
+    "routes.nats.dest.subject=subject",
+)
 
 
 @pytest.fixture
@@ -230,18 +264,74 @@ def test_what_no_receiver_took_goes_back_to_its_topic(bridge: Bridge) -> None:
     assert bridge.journal() == []
 
 
-def test_what_another_system_did_not_take_is_routed_again_as_it_arrived(bridge: Bridge) -> None:
-    arrived = layout.encode(Entry(Op.ADD, order(1)))
-    produce(bridge.kafka, bridge.settings.journal.topic, arrived, partition=0)
-    origin = ("jmsbridge.origin", bridge.id.encode())
-    position = ("isthmus.id", f"{bridge.settings.journal.topic}:0:0".encode())
-    outbox = [("jms.region", b"EU"), origin, position, ("isthmus.destination", b"subject")]
-    report = [("isthmus.error.code", b"refused"), ("isthmus.error.message", b"m")]
-    marks = [position, ("isthmus.destination", b"subject"), origin, *report, ("isthmus.error.route", b"eu")]
-    produce(bridge.kafka, bridge.dead, Record(b"k", b"v", [*outbox, *marks]))
+def test_what_another_system_did_not_take_is_routed_again_as_it_arrived(
+    kafka_servers: str, tmp_path: Path
+) -> None:
+    bridge = Bridge(kafka_servers, tmp_path, *NATS)
+    bridge.refuse(layout.encode(Entry(Op.ADD, order(1, region="NATS", color="red"))))
     assert "1 replayed" in bridge.command("replay")
-    assert sorted(map(replays_of, bridge.journal())) == [0, 1]
-    assert [layout.decode(record).message for record in bridge.journal()] == [order(1)] * 2
+    arrived, again = sorted(bridge.journal(), key=replays_of)
+    assert layout.decode(again).message == layout.decode(arrived).message
+    (past,) = map(json.loads, history_of(again))
+    assert (past["route"], past["code"]) == ("nats", "refused")
+
+
+def test_what_another_system_did_not_take_of_a_source_topic_is_replayed_as_it_arrived(
+    kafka_servers: str, tmp_path: Path
+) -> None:
+    bridge = Bridge(kafka_servers, tmp_path, *NATS, "routes.nats.conv.key=msg.header.region")
+    arrived = Record(b"k", b"v", [("region", b"NATS"), ("color", b"red")])
+    bridge.refuse(arrived, bridge.source)
+    assert "1 replayed" in bridge.command("replay")
+    (again,) = bridge.journal()
+    message = layout.decode(again).message
+    assert (again.key, message.address, message.value) == (b"k", bridge.source, b"v")
+    assert {name: message.headers[name].text for name in ("region", "color")} == {
+        "region": "NATS",
+        "color": "red",
+    }
+
+
+def test_what_another_system_did_not_take_is_left_once_its_message_is_gone(
+    kafka_servers: str, tmp_path: Path
+) -> None:
+    bridge = Bridge(kafka_servers, tmp_path, *NATS)
+    bridge.refuse(layout.encode(Entry(Op.ADD, order(1, region="NATS"))))
+    first = TopicPartition(bridge.settings.journal.topic, 0, 1)
+    admin = admin_client(bridge.kafka)  # held until the answer is there: it ends with it
+    admin.delete_records([first])[first].result(PATIENCE_S)
+    assert "is no longer there" in bridge.command("replay")
+    assert bridge.journal() == []
+
+
+def test_what_the_router_did_not_convert_for_another_system_is_in_its_dead_letter(
+    kafka_servers: str, tmp_path: Path
+) -> None:
+    bridge = Bridge(kafka_servers, tmp_path, *NATS, "routes.nats.conv.key=msg.header.CustomerId")
+    bridge.fail(Record(b"k", b"v", [("region", b"NATS")]), topic=bridge.source)
+    bridge.configure(*NATS)
+    assert "1 replayed" in bridge.command("replay")  # the source topic has nothing
+    (again,) = bridge.journal()
+    assert layout.decode(again).message.value == b"v"
+
+
+def test_a_jms_destination_gets_no_second_copy_of_what_another_system_did_not_take(
+    kafka_servers: str, tmp_path: Path
+) -> None:
+    bridge = Bridge(kafka_servers, tmp_path, *NATS, "amqp.port=0")
+    address = f"{bridge.id}-orders"
+    create_topics(bridge.kafka, [address], 1)
+    sent = replace(order(1, region="NATS"), address=address)
+    arrived = layout.encode(Entry(Op.ADD, sent, topic=AddressTopic(address, 1, 1_000_000, True)))
+    without = bridge.settings.replace(routes=())
+    bridge.refuse(arrived, known=without)  # its route is gone when the edge dead-letters it
+    bridge.configure("amqp.port=0", "message.convert=jms")
+    said = bridge.command("replay")  # the direct route leads to nothing but the destination
+    assert "left: no route takes it any more, and its JMS destination had a copy of its own" in said
+    bridge.configure(*NATS, "amqp.port=0")
+    bridge.command("replay")
+    (again,) = (each for each in bridge.journal() if replays_of(each))
+    assert layout.decode(again).topic is None
 
 
 def test_a_record_of_a_source_topic_is_replayed_as_a_message_of_its_address(bridge: Bridge) -> None:
@@ -263,6 +353,99 @@ def test_what_would_be_lost_or_stop_the_bridge_is_left(bridge: Bridge) -> None:
     bridge.file.write_text(bridge.file.read_text().replace("==EU", "==US"))
     assert "left: no route takes it" in bridge.command("replay")
     assert bridge.journal() == []
+
+
+def test_what_its_route_would_skip_is_left(bridge: Bridge) -> None:
+    bridge.fail(order(1))
+    bridge.configure("routes.eu.on-error=skip")
+    said = bridge.command("replay")
+    assert "left: it fails again, and would be skipped: no header CustomerId" in said
+    assert "0 replayed, 0 quarantined, 1 left" in said
+    assert bridge.journal() == []
+    bridge.configure()
+    assert "1 replayed" in bridge.command("replay")
+
+
+def test_what_no_receiver_took_is_not_routed_a_second_time(bridge: Bridge) -> None:
+    def rejected(*headers: tuple[str, bytes]) -> Record:
+        marks = [("isthmus.id", f"{bridge.source}:1:4".encode()), ("jmsbridge.origin", bridge.id.encode())]
+        report = [("isthmus.error.code", b"refused"), ("isthmus.error.message", b"m")]
+        return Record(b"k", b"v", [*headers, *marks, *report, ("isthmus.error.route", b"")])
+
+    taken, passed_over = ("region", b"EU"), ("region", b"US")
+    published = ("jmsbridge.origin", bridge.id.encode())
+    produce(bridge.kafka, bridge.dead, rejected(taken), rejected(passed_over), rejected(taken, published))
+    said = bridge.command("replay")
+    assert f"{bridge.source} is a source topic, from which route eu would take it a second time" in said
+    assert "2 replayed, 0 quarantined, 1 left" in said
+    back = [list(record.headers[:2]) for record in bridge.records(bridge.source)]
+    assert [headers[0] for headers in back] == [passed_over, taken]
+    assert back[1][1] == published
+
+
+def by_command(bridge: Bridge) -> None:
+    bridge.command("replay", "--batch", "3")
+
+
+def by_page(bridge: Bridge) -> None:
+    (of_all,) = {
+        (dead.route, dead.code, dead.reason) for dead in read_dead_letters(bridge.kafka, bridge.dead)
+    }
+    route, code, reason = of_all
+    chosen = Chosen(route=route, code=code, reason=reason, until_ms=2**53, dry_run=False)
+    replay_by_page(bridge.settings, bridge.kafka, chosen)
+
+
+@pytest.mark.parametrize("replayed", [by_command, by_page])
+def test_a_session_keeps_its_order_in_whichever_partitions_its_dead_letters_are(
+    bridge: Bridge, replayed: Callable[[Bridge], None]
+) -> None:
+    count = 20
+    sent = [replace(order(number), session="one") for number in range(count)]
+    plan = routing_plan(bridge.settings)
+    for offset, message in enumerate(sent):
+        record = layout.encode(Entry(Op.ADD, message))
+        (decision,) = decide(plan, plan.journal_topic, 0, offset, record, now_ms=0)
+        assert decision.record is not None
+        produce(bridge.kafka, bridge.dead, decision.record, partition=offset % 2)
+    replayed(bridge)
+    assert [layout.decode(record).message.id for record in bridge.journal()] == [each.id for each in sent]
+
+
+def test_dead_letters_come_in_order_however_few_are_held_at_a_time(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = [("isthmus.error.code", b"key"), ("isthmus.error.message", b"m"), ("isthmus.error.route", b"r")]
+
+    def letter(source: str, size: int = 1) -> Record:
+        return Record(b"k", bytes(size), [("isthmus.id", source.encode()), *report])
+
+    produce(bridge.kafka, bridge.dead, letter("j:0:7"), letter("j:1:2"), letter("j:0:1"), partition=0)
+    produce(bridge.kafka, bridge.dead, letter("j:1:1", 9_000), letter("j:0:4"), letter("j:0:9"), partition=1)
+    for most, most_bytes in ((1, 10**6), (2, 10**6), (4, 10**6), (6, 1_000), (6, 10**6)):
+        monkeypatch.setattr(replay_order, "WINDOW", most)
+        monkeypatch.setattr(replay_order, "WINDOW_BYTES", most_bytes)
+        found = in_order(bridge.kafka, bridge.dead, read_dead_letters(bridge.kafka, bridge.dead))
+        by_partition: dict[int, list[int]] = {0: [], 1: []}
+        for dead in found:
+            assert dead.source is not None
+            by_partition[dead.source[1]].append(dead.source[2])
+        assert by_partition == {0: [1, 4, 7, 9], 1: [1, 2]}, (most, most_bytes)
+
+
+def test_what_failed_on_its_way_in_comes_by_its_time(bridge: Bridge) -> None:
+    report: dict[str, str | bytes | None] = dict.fromkeys(
+        ("isthmus.error.code", "isthmus.error.message"), "m"
+    )
+    report["isthmus.error.route"] = ""
+    producer = Producer(bridge.kafka.python_options())
+    now_ms = time.time_ns() // 1_000_000
+    for after_ms in (2, 0, 3, 1):
+        at_ms, partition = now_ms + after_ms, after_ms % 2
+        producer.produce(bridge.dead, b"v", headers=report, partition=partition, timestamp=at_ms)
+    assert producer.flush(60) == 0
+    found = in_order(bridge.kafka, bridge.dead, read_dead_letters(bridge.kafka, bridge.dead))
+    assert [dead.timestamp_ms - now_ms for dead in found] == [0, 1, 2, 3]
 
 
 def test_a_jms_destination_does_not_get_its_copy_twice(kafka_servers: str, tmp_path: Path) -> None:

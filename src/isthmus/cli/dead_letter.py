@@ -221,6 +221,7 @@ def replay(
     For example `isthmus dead-letter replay bridge.properties --route eu --code key --dry-run`.
     """
     from isthmus.journal.replay import Replayer
+    from isthmus.journal.replay_order import in_order
     from isthmus.journal.replay_plan import Planner, State
 
     selection = _Selection.of(file, since, until, route, code, position, quarantine=quarantine)
@@ -228,12 +229,12 @@ def replay(
     console = Console(highlight=False, soft_wrap=True, markup=False)
 
     def steps(notes: Notes) -> Iterator[Step]:
-        for dead in selection.read():
-            if notes.state(dead) is None:
-                step = planner.step(dead, time.time_ns() // 1_000_000)
-                if dry_run or step.state is not State.REPLAYED:
-                    console.print(f"{dead.position}  {step.state}: {printable(step.reason)}")
-                yield step
+        waiting = (dead for dead in selection.read() if notes.state(dead) is None)
+        for dead in in_order(selection.kafka, selection.topic, waiting):
+            step = planner.step(dead, time.time_ns() // 1_000_000)
+            if dry_run or step.state is not State.REPLAYED:
+                console.print(f"{dead.position}  {step.state}: {printable(step.reason)}")
+            yield step
 
     if dry_run:
         counts = dict.fromkeys(State, 0)

@@ -65,6 +65,7 @@ class EdgeDeadLetters:
         route = self._routes.get((outbox, message.destination))
         headers = [
             *message.record.headers,
+            # In front of whose it is: by that a dead letter of an outbox is known.
             (layout.STABLE_ID, message.id.encode()),
             (layout.DESTINATION, message.destination.encode()),
         ]

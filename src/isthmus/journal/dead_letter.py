@@ -38,6 +38,8 @@ class DeadLetter:
     """The position of the record that failed; None if it never was in Kafka."""
     destination: str | None
     """Where an edge was to deliver it."""
+    of_outbox: bool
+    """Whether an edge read it in an outbox: then it is what the router made of a message."""
 
     @property
     def position(self) -> str:
@@ -85,6 +87,8 @@ def read_dead_letter(
         marks[name] = (value or b"").decode(errors="replace")
     if not all(name in marks for name in _REPORT):
         return None
+    # An edge says where a record goes before it says whose it is; the router does so after that.
+    way = [name for name in marks if name in (layout.ORIGIN, layout.DESTINATION)]
     return DeadLetter(
         topic,
         partition,
@@ -97,6 +101,7 @@ def read_dead_letter(
         route=marks[layout.ERROR_ROUTE],
         id=marks.get(layout.STABLE_ID),
         destination=marks.get(layout.DESTINATION),
+        of_outbox=way == [layout.ORIGIN, layout.DESTINATION],
     )
 
 

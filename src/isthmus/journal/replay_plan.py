@@ -87,6 +87,9 @@ class Planner:
             refused, where = self._foreseen(record, now_ms)
             if refused:
                 return Step(dead, State.LEFT, where)
+        elif route := self._route_of_source(topic, partition, record, now_ms):
+            why = f"{topic} is a source topic, from which route {route} would take it a second time"
+            return Step(dead, State.LEFT, f"{why}: drop it, or take that out of routing.source.topics first")
         limit = self._topic_facts(topic)
         if limit is not None and record_size(record) > (limit.max_message_bytes or 2**31):
             return Step(dead, State.LEFT, f"with its history it is larger than {topic} takes")
@@ -95,10 +98,9 @@ class Planner:
     def _origin(self, dead: DeadLetter) -> tuple[str, int, Record]:
         """Where a dead letter is to be written again, and the record for that."""
         settings, source = self._settings, dead.source
-        origin = (layout.ORIGIN, settings.bridge_id.encode())
         if dead.entry is not None:
             return self._journaled(dead.original, dead.route)
-        if source is not None and dead.destination is not None and origin in dead.original.headers:
+        if source is not None and dead.of_outbox:
             # It failed behind the router: the message as it arrived is where it was read from.
             found = read_one(self._kafka, *source)
             if found is None:
@@ -106,7 +108,7 @@ class Planner:
             record = record_of(found)
             if source[0] in settings.routing.source_topics:
                 record = _adopted(source[0], record, dead)
-            return self._journaled(record, dead.route)
+            return self._journaled(record, dead.route, of_outbox=True)
         if source is not None and dead.route and source[0] in settings.routing.source_topics:
             return self._journaled(_adopted(source[0], dead.original, dead), dead.route)
         if source is not None and not dead.route and source[0] != settings.journal.topic:
@@ -117,7 +119,7 @@ class Planner:
             return source[0], source[1] % facts.partitions, dead.original
         raise _Left("it is not laid out as a record of the journal")
 
-    def _journaled(self, record: Record, route: str) -> tuple[str, int, Record]:
+    def _journaled(self, record: Record, route: str, *, of_outbox: bool = False) -> tuple[str, int, Record]:
         """The record as the journal takes it now: its topic is looked up again, and converters get what the
         routes of today need."""
         try:
@@ -132,7 +134,11 @@ class Planner:
         if was_kept and by_address and (taken_by := self._other_route(record)):
             raise _Left(f"route {taken_by} takes it too, and would publish it again")
         # What goes to a route and to a JMS destination is one of the two here; the other had its own outcome.
-        topic = self._address_topic(message.address, keep=was_kept and (by_address or not route))
+        # The route to an outbox may be gone, and have no name then; there was one.
+        if of_outbox and was_kept and self._plan.keep_destinations and self._other_route(record) is None:
+            raise _Left("no route takes it any more, and its JMS destination had a copy of its own")
+        keep = was_kept and (by_address or not (route or of_outbox))
+        topic = self._address_topic(message.address, keep=keep)
         try:
             conversion: KafkaHeaders = conversion_headers(message, json=self._settings.uses_json)
         except SoftFailure:
@@ -151,12 +157,21 @@ class Planner:
         names = [each.route.name for each in decisions if each.route is not None]
         return next((name for name in names if name != DIRECT and not name.startswith(DESTINATIONS)), None)
 
+    def _route_of_source(self, topic: str, partition: int, record: Record, now_ms: int) -> str | None:
+        """The route that takes what is written to the topic, if the router reads it."""
+        if topic not in self._settings.routing.source_topics:
+            return None
+        decisions = decide(self._plan, topic, partition, 0, record, now_ms=now_ms)
+        return next((each.route.name for each in decisions if each.route is not None), None)
+
     def _foreseen(self, record: Record, now_ms: int) -> tuple[bool, str]:
         """Whether to leave it, since it would be lost or stop the bridge; and what becomes of it."""
         decisions = decide(self._plan, self._plan.journal_topic, 0, 0, record, now_ms=now_ms)
         for each in decisions:
             if each.outcome is Outcome.STOPPED:
                 return True, f"it would stop the bridge: {each.error}"
+            if each.outcome is Outcome.SKIPPED:
+                return True, f"it fails again, and would be skipped: {each.error}"
             if each.outcome is Outcome.UNMATCHED:
                 return True, "no route takes it"
             if each.outcome is Outcome.EXPIRED:

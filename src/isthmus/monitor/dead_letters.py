@@ -17,6 +17,7 @@ from isthmus.errors import ConfigError
 from isthmus.events.monitor import DeadLettersMoved
 from isthmus.journal.dead_letter import DeadLetter, history_of
 from isthmus.journal.replay import Notes, Replayer, dead_letter_of, dead_letter_topic, read_notes
+from isthmus.journal.replay_order import in_order
 from isthmus.journal.replay_plan import Planner, State, Step
 from isthmus.kafka.blocking import read_last, read_one
 from isthmus.kafka.options import Kafka
@@ -103,7 +104,8 @@ def replay(settings: Settings, kafka: Kafka, chosen: Chosen) -> Shown:
     planner = Planner(settings, kafka, limit=MAX_REPLAYS)
 
     def steps(notes: Notes) -> Iterator[Step]:
-        for dead in _chosen(settings, kafka, chosen, notes):
+        waiting = _chosen(settings, kafka, chosen, notes)
+        for dead in in_order(kafka, dead_letter_topic(settings), waiting):
             yield planner.step(dead, time.time_ns() // 1_000_000)
 
     return _done(settings, kafka, chosen, steps, largest_record=planner.largest_record)

@@ -13,6 +13,7 @@ from isthmus.edges.contract import OutboundMessage
 from isthmus.edges.dead_letters import EdgeDeadLetters
 from isthmus.errors import ConversionFailure, HardFailure
 from isthmus.journal import layout
+from isthmus.journal.dead_letter import read_dead_letter
 from isthmus.journal.layout import Record
 from isthmus.kafka.options import Kafka
 from isthmus.message import Body, BodyKind, Header, Message
@@ -69,6 +70,16 @@ def test_a_message_of_an_outbox_is_kept_with_all_that_is_known_of_it() -> None:
         layout.ERROR_MESSAGE: b"no form",
         layout.ERROR_ROUTE: b"out",
     }
+
+
+def test_a_dead_letter_of_an_outbox_can_be_told_from_the_routers() -> None:
+    kept = Kept(OnError.DEAD_LETTER)
+    kept.outbound()
+    [(topic, record)] = kept.records
+    dead = read_dead_letter(topic, 0, 0, 0, record)
+    assert dead is not None
+    assert (dead.of_outbox, dead.destination, dead.source) == (True, "Q", ("j", 0, 7))
+    assert dead.original == OUTBOUND.record
 
 
 def test_the_routes_own_policy_comes_first() -> None:

@@ -39,6 +39,15 @@ def test_a_dead_letter_of_the_router_is_the_journal_record_again() -> None:
     assert dead.address == "orders"
 
 
+def test_what_the_router_did_not_convert_for_an_outbox_never_was_in_it() -> None:
+    onward = route(key="CustomerId", name="nats", topic="outbox", destination="subject")
+    policy = plan(onward, on_error=OnError.DEAD_LETTER, dead_letter_topic="dead")
+    made = decided(policy, journaled(message("orders"))).record
+    assert made is not None
+    dead = read(made)
+    assert (dead.destination, dead.of_outbox) == ("subject", False)
+
+
 def test_marks_of_an_earlier_life_stay_with_the_record() -> None:
     published = (("jms.a", b"1"), ("jmsbridge.origin", b"b"), ("isthmus.id", b"journal:0:1"))
     dead = read(marked(*published, marks=[("isthmus.id", b"queue:0:9"), ("jmsbridge.origin", b"b")]))
