@@ -59,7 +59,7 @@ test: setup $(VENV)/.peers ## everything that must hold
 	$(MAKE) --no-print-directory --jobs 3 lint types all-tests
 
 all-tests: $(VENV)/.installed
-	$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 again: $(VENV)/.installed ## what failed in the last run of all tests, one after the other
 	$(BIN)/pytest --last-failed --last-failed-no-failures none

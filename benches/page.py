@@ -96,9 +96,11 @@ def _measured(
 
     alone = _cpu_percent(pid, options.seconds)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox"], timeout=START_S * 1000
+        )
         paints = [_first_paint_ms(browser, url) for _ in range(options.paints)]
-        page = browser.new_page()
+        page = _new_page(browser)
         page.goto(f"{url}/#/routes")
         page.wait_for_selector("td[data-label=Published]")
         thread_before = _monitor_cpu_s(url)
@@ -117,8 +119,15 @@ def _measured(
     }
 
 
-def _first_paint_ms(browser: Any, url: str) -> float:
+def _new_page(browser: Any) -> Any:
+    """With nothing in its cache."""
     page = browser.new_page()
+    page.set_default_timeout(START_S * 1000)
+    return page
+
+
+def _first_paint_ms(browser: Any, url: str) -> float:
+    page = _new_page(browser)
     page.goto(url)
     entry = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
     page.wait_for_function(entry)
