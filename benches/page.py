@@ -50,6 +50,10 @@ JOURNAL, TOPIC = "isthmus.page.journal", "page-orders"
 START_S = 300.0
 LOOK_S = 0.05
 TICK_S = 0.02
+_FIRST_COUNT = """() => {
+  const cell = document.querySelector("td[data-label=Published]");
+  return cell && Number(cell.textContent.replaceAll(",", "")) > 0;
+}"""
 _SAMPLES = """async ([seconds, every]) => {
   const found = [];
   for (const end = Date.now() + seconds * 1000; Date.now() < end; ) {
@@ -102,7 +106,7 @@ def _measured(
         paints = [_first_paint_ms(browser, url) for _ in range(options.paints)]
         page = _new_page(browser)
         page.goto(f"{url}/#/routes")
-        page.wait_for_selector("td[data-label=Published]")
+        page.wait_for_function(_FIRST_COUNT)
         thread_before = _monitor_cpu_s(url)
         before, began = cpu_s(pid) or 0.0, time.monotonic()
         shown = page.evaluate(_SAMPLES, [options.seconds, LOOK_S])
@@ -115,6 +119,7 @@ def _measured(
         "age_max_s": round(max(topic.age_s(at, count) for at, count in shown), 2),
         "cpu_percent": round(max(0.0, watched - alone), 2),
         "thread_percent": round(thread, 2),
+        "published": shown[-1][1],
         "published_per_s": round((shown[-1][1] - shown[0][1]) / (shown[-1][0] - shown[0][0]), 1),
     }
 
