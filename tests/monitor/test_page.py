@@ -36,7 +36,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def shop(browser: Any, kafka_servers: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    made = Shop(kafka_servers, tmp_path_factory.mktemp("shop"), name="page-shop")
+    made = Shop(kafka_servers, tmp_path_factory.mktemp("shop"), name="store")
     made.fill()
     made.remember_an_hour()
     with made.busy():
