@@ -23,12 +23,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 
 from confluent_kafka import Message
 
 from benches.harness import ending_in_good_order, finish, machine, options_of, progress, say
-from benches.once import DESTINATIONS, JOURNAL, PATIENCE_S, Load, PipelineProcess, Watch
+from benches.once import DESTINATIONS, JOURNAL, PATIENCE_S, Load, PipelineProcess, Watch, identity_of
 from isthmus.embedded.kafka import EmbeddedKafka
 from isthmus.journal import layout
 from isthmus.kafka.blocking import create_topics, read_topic
@@ -55,18 +56,17 @@ class Bridge(PipelineProcess):
 
 def judge(journaled: set[str], published: Iterable[Message]) -> dict[str, int]:
     """How many of these ids are lost, and how many copies there are of others."""
-    copies = Counter(dict(record.headers() or [])[layout.STABLE_ID] for record in published)
-    found = {identity.decode() for identity in copies if isinstance(identity, bytes)}
-    return {"lost": len(journaled - found), "duplicates": sum(copies.values()) - len(copies)}
+    copies = Counter(map(identity_of, published))
+    return {"lost": len(journaled - copies.keys()), "duplicates": sum(copies.values()) - len(copies)}
 
 
-def waits(published: Sequence[Message], since_ms: int) -> dict[str, int]:
-    """How long nothing was published, and how long a message waited, of those that were sent since."""
-    times = sorted(record.timestamp()[1] for record in published if record.timestamp()[1] >= since_ms)
+def waits(published: Sequence[Message], since_ms: int, until_ms: float = inf) -> dict[str, int]:
+    """How long nothing was published, and how long a message waited, of those that were sent meanwhile."""
     sent = [(int(record.value() or b"0"), record.timestamp()[1]) for record in published]
+    times = sorted(then for _, then in sent if since_ms <= then < until_ms)
     return {
         "gap_max_ms": max((after - before for before, after in pairwise(times)), default=0),
-        "age_max_ms": max((then - began for began, then in sent if began >= since_ms), default=0),
+        "age_max_ms": max((then - began for began, then in sent if since_ms <= began < until_ms), default=0),
     }
 
 
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = options_of(parser, arguments, reloads=2, rate=200, pause=(1.0, 2.0), batch=20.0, seed=0)
     chance = random.Random(options.seed)
     say(f"{machine()}; seed {options.seed}")
-    took_s = []
+    took_s, began_ms = [], []
     with ExitStack() as ends:
         ends.enter_context(ending_in_good_order())
         folder = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="isthmus-reload-")))
@@ -100,6 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         task = bar.add_task("", total=options.reloads)
         for turn in range(1, options.reloads + 1):
             time.sleep(chance.uniform(*options.pause))
+            began_ms.append(round(time.time() * 1000))
             took_s.append(bridge.reload(turn))
             watch.real_time_since(0, bridge)
             say(f"reload {turn}: {took_s[-1]:.1f} s")
@@ -110,13 +111,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for record in read_topic(kafka, JOURNAL.topic)
         }
         deadline = time.monotonic() + PATIENCE_S
-        while judge(journaled, list(watch.records))["lost"] and time.monotonic() < deadline:
+        while not journaled <= watch.found and time.monotonic() < deadline:
             time.sleep(0.5)
         bridge.stop()
         published = [record for name in DESTINATIONS for record in read_topic(kafka, name)]
         figures = judge(journaled, published)
         if any(figures.values()):
             say(bridge.said)
+    gaps_ms = [
+        waits(published, since_ms, until_ms)["gap_max_ms"]
+        for since_ms, until_ms in pairwise([*began_ms, round(time.time() * 1000)])
+    ]
+    say(f"the longest gap of each, in ms: {', '.join(map(str, gaps_ms))}")
     finish(
         "reload",
         {
