@@ -1,19 +1,21 @@
 """What a record costs as a bridge grows: in routes, in partitions, and in distinct keys.
 
-``python -m benches.growth [--records N] [--rounds N] [--routes N] [--partitions N] [--keys N]``: journals
-in a Kafka of its own, routed by the plan that users get, each route ``msg.address==…``. What is counted is
-the CPU time of Spark's JVM for a record: a run over the journal without what the same plan takes for an empty
-one. ``routes_ratio`` is 1,000 routes by 10, ``partitions_ratio`` 64 partitions of the journal by 4, and
-``keys_ratio`` 1,000,000 keys by 1,000. Linux only. The last line is JSON.
+``python -m benches.growth [--records N] [--rounds N] [--routes N] [--partitions N] [--keys N] [--plot SVG]``:
+journals in a Kafka of its own, routed by the plan that users get, each route ``msg.address==…``. What is
+counted is the CPU time of Spark's JVM for a record: a run over the journal without what the same plan takes
+for an empty one. ``routes_ratio`` is 1,000 routes by 10, ``partitions_ratio`` 64 partitions of the journal by
+4, and ``keys_ratio`` 1,000,000 keys by 1,000; the plot also has a point between the two. Linux only. The last
+line is JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -30,6 +32,7 @@ from benches.harness import (
     options_of,
     say,
 )
+from benches.plot import svg
 from benches.router import load
 from isthmus.config.model.settings import JournalSettings, PipelineSettings, Settings
 from isthmus.journal import layout
@@ -61,12 +64,12 @@ class GrowthBench:
     """Journals of all sizes, and empty ones like them."""
 
     def __init__(
-        self, spark: SparkSession, kafka: Kafka, folder: Path, sizes: Iterable[Size], records: int
+        self, spark: SparkSession, kafka: Kafka, folder: Path, sizes: Sequence[Size], records: int
     ) -> None:
         self._spark, self._kafka, self._folder, self._records = spark, kafka, folder, records
         self._runs = itertools.count()
         self._settings = {size: self._make(size, records) for size in sizes}
-        self._empty = {size: self._make(size, 0) for size in self._settings}
+        self._empty = {size: self._make(size, 0) for size in sizes}
 
     def _make(self, size: Size, records: int) -> Settings:
         name = f"growth-{uuid.uuid4().hex[:8]}"
@@ -125,6 +128,10 @@ def _records(size: Size) -> Iterator[layout.Record]:
         yield layout.encode(layout.Entry(layout.Op.ADD, message))
 
 
+def _steps(first: int, last: int) -> tuple[int, int, int]:
+    return first, round(math.sqrt(first * last)), last
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -132,8 +139,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3, help="how many runs of each, after the warm-up")
     for grows, by_default in asdict(LARGE).items():
         parser.add_argument(f"--{grows}", type=int, default=by_default, help="how many it grows to")
+    parser.add_argument("--plot", type=Path, metavar="SVG", help="where to draw the costs")
     options = options_of(parser, arguments, records=200, rounds=1, routes=40, partitions=8, keys=10_000)
-    larger = {grows: replace(FIRST, **{grows: getattr(options, grows)}) for grows in asdict(LARGE)}
+    points = {
+        grows: [replace(FIRST, **{grows: many}) for many in _steps(first, getattr(options, grows))]
+        for grows, first in asdict(FIRST).items()
+    }
+    sizes = list(dict.fromkeys(size for growing in points.values() for size in growing))
     say(f"[bold]growth[/]: {options.records:,} records, {machine()}")
     with ending_in_good_order(), tempfile.TemporaryDirectory(prefix="isthmus-growth-") as name:
         folder = Path(name)
@@ -141,25 +153,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
             pipeline = PipelineSettings(master="local[2]")
             spark = start_session("growth", pipeline, tasks=2, log_dir=folder / "logs")
             try:
-                sizes = {"small": FIRST, **larger}
-                bench = GrowthBench(spark, kafka, folder, sizes.values(), options.records)
+                bench = GrowthBench(spark, kafka, folder, sizes, options.records)
                 costs = in_turn(
-                    {each: lambda size=size: bench.cost_us(size) for each, size in sizes.items()},  # type: ignore[misc]
+                    {str(size): lambda size=size: bench.cost_us(size) for size in sizes},  # type: ignore[misc]
                     rounds=options.rounds,
                     warm_up=not options.small,
                 )
                 runs = options.rounds + (not options.small)
-                lost = sum(bench.lost(size, runs) for size in sizes.values())
+                lost = sum(bench.lost(size, runs) for size in sizes)
             finally:
                 spark.stop()
-    cost = {each: middle(values) for each, values in costs.items()}
-    for each, value in cost.items():
-        say(f"{each:<12}{value:8.1f} µs a record")
+    cost = {
+        grows: [(getattr(size, grows), middle(costs[str(size)])) for size in growing]
+        for grows, growing in points.items()
+    }
+    for grows, measured in cost.items():
+        say(f"{grows:<12}" + ", ".join(f"{many:,}: {cost_us:.1f} µs a record" for many, cost_us in measured))
+    if options.plot:
+        options.plot.write_text(svg(cost, "µs a record"))
     finish(
         "growth",
         {
-            **{f"{each}_ratio": round(cost[each] / max(0.001, cost["small"]), 3) for each in larger},
-            **{f"{each}_us": round(value, 2) for each, value in cost.items()},
+            **{
+                f"{grows}_ratio": round(last / max(0.001, first), 3)
+                for grows, [(_, first), *_, (_, last)] in cost.items()
+            },
+            **{f"{grows}_us": [round(each, 2) for _, each in measured] for grows, measured in cost.items()},
             "lost": lost,
             "records": options.records,
         },

@@ -38,6 +38,10 @@ from isthmus.private import UMASK
 _JVM = ("-XX:+UseParallelGC", "-XX:-DontCompileHugeMethods", "-XX:MetaspaceSize=256m")
 
 _HERE = Path(str(resources.files(__package__)))
+# Rules of Spark's optimiser that take long to find nothing in the router's plan. Between two batches messages
+# wait while Spark plans.
+_VAIN_RULES = ("RemoveRedundantAliases", "OptimizeCsvJsonExprs")
+
 # A start plans, and does so a few times. The second compiler took five seconds and more for the code that
 # plans, which is never paid back: it is for what works on records.
 _DRIVER_JVM = (
@@ -81,6 +85,13 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         # it writes every column out in terms of the first ones, and the router's build on each other.
         "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
         "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
+        "spark.sql.constraintPropagation.enabled": "false",
+        "spark.sql.optimizer.excludedRules": ",".join(
+            f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _VAIN_RULES
+        ),
+        # Every plan is also written as text, for a page that nobody looks at.
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.maxPlanStringLength": "1000",
         # Base64 in JSON is one line.
         "spark.sql.chunkBase64String.enabled": "false",
         # Spark's own pattern, and what Kafka's options call their secrets.
