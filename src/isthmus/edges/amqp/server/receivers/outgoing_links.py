@@ -153,9 +153,13 @@ class KafkaOutgoingLinks:
         """Remove a temporary queue, as soon as its lifetime policy says."""
         await self._temporary.leave(address)
 
-    async def link_node(self, address: str, links: int) -> None:
-        """Count the links that lead to a temporary queue."""
-        await self._temporary.link(address, links)
+    async def link_node(self, address: str, on_deleted: Callable[[], None]) -> None:
+        """Tell one more sender when a temporary queue is deleted."""
+        await self._temporary.link(address, on_deleted)
+
+    async def unlink_node(self, address: str, on_deleted: Callable[[], None]) -> None:
+        """Forget a sender."""
+        await self._temporary.unlink(address, on_deleted)
 
     def _open_temporary(
         self, request: ReceiverRequest, source: Source, filters: Filters, origin: Origin
