@@ -256,10 +256,10 @@ class KafkaOutgoingLinks:
             case _:
                 group = f"{QUEUE_PREFIX}{topic}"
                 await self._queues.flush(group)
-                ends, states = await asyncio.gather(
-                    self._groups.ends(topic, partitions), self._groups.progress(group, topic)
+                since, ends, states = await asyncio.gather(
+                    self._now(), self._groups.ends(topic, partitions), self._groups.progress(group, topic)
                 )
-                return BrowserSource(self._kafka, topic, states, ends), None
+                return BrowserSource(self._kafka, topic, states, ends, since), None
 
     async def _subscribe(
         self,
