@@ -32,6 +32,7 @@ from isthmus.edges.amqp.server.receivers.outgoing_link import (
 )
 from isthmus.edges.amqp.server.receivers.queues import Queues
 from isthmus.edges.amqp.server.receivers.record_source import RecordSource, Snapshot
+from isthmus.edges.amqp.server.receivers.shared import SharedReaders
 from isthmus.edges.amqp.server.receivers.subscriptions import (
     GLOBAL,
     Subscriptions,
@@ -102,6 +103,7 @@ class KafkaOutgoingLinks:
         self._budget = ByteBudget(link_bytes, total_bytes)
         self._traces = traces
         self._queues = Queues(self._admin.client, undeliverable=undeliverable, max_deliveries=max_deliveries)
+        self._shared = SharedReaders(kafka, undeliverable=undeliverable)
         self._temporary = TemporaryQueues(kafka, temporary_topic, self._temporary_ends, self._overflow)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -207,6 +209,7 @@ class KafkaOutgoingLinks:
     async def close(self) -> None:
         """Let go of Kafka, within a bounded time."""
         await self._queues.close()
+        await self._shared.close()
         await self._temporary.close()
         if self._owns_admin:
             await self._admin.close()
@@ -286,7 +289,14 @@ class KafkaOutgoingLinks:
         reading = Reading(
             topic=topic, group=group, commits=commits, note=terms.note, since=since if is_new else None
         )
+        if terms.shared and commits is Commits.AFTER:
+            convert = partial(_message, self._converter_of(topic))
+            return self._shared.source(reading, convert=convert), partial(self._leave_shared, group)
         return GroupSource(self._kafka, reading), partial(self._subscriptions.close, group)
+
+    async def _leave_shared(self, group: str, *, detached: bool) -> None:
+        await self._shared.leave(group)
+        await self._subscriptions.close(group, detached=detached)
 
     async def _now(self) -> SentFrom | None:
         """This moment, by the journal."""
