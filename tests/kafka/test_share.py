@@ -208,6 +208,23 @@ def test_a_lock_is_renewed_for_as_long_as_the_record_is_held(kafka_servers: str)
     with_group(kafka_servers, scenario, **{"share.record.lock.duration.ms": "15000"})
 
 
+def test_what_comes_while_a_member_is_being_closed_is_for_others(kafka_servers: str) -> None:
+    async def scenario(group: Group) -> None:
+        member, got = group.member(wait_s=10.0, close_s=PATIENCE_S)
+        member.request(1)
+        await eventually(lambda: got.idle)
+        closing = asyncio.create_task(member.close())
+        await asyncio.sleep(0)
+        await asyncio.to_thread(group.publish, "late")
+        await closing
+        assert got.acquired == []
+        other, rest = group.member()
+        other.request(1)
+        await eventually(lambda: rest.offsets == [0])
+
+    with_group(kafka_servers, scenario)
+
+
 def test_a_record_whose_lock_was_lost_is_not_handed_out_twice(tmp_path: Path) -> None:
     with EmbeddedKafka(tmp_path / "kafka") as kafka:
 

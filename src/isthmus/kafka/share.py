@@ -16,6 +16,7 @@ What it guarantees:
 - a record whose lock was lost, with a broker or a connection, and which this member acquires again while its
   first copy is still held, is not handed out a second time: the copy has the lock again. Nor is one whose
   acceptance was on its way: it is accepted again;
+- what a fetch brings that was out when the member is closed is nobody's: it goes back to Kafka;
 - leaders move, sessions are lost, members fenced, brokers restarted: it goes on, however long that takes.
 
 A member has one session with every broker that leads a partition of its. Requests of a session go one at a
@@ -365,7 +366,7 @@ class ShareMember:
                 partition.held[offset] = record
                 fresh.append(record)
         self._wanted = max(0, self._wanted - len(fresh))
-        if fresh:
+        if fresh and not self._closing:  # else the end of the session releases them
             self.idle = False
             self.listener.on_acquired(fresh)
         if self._wanted:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from tests.support.amqp.server import AnyAddress, RunningServer
@@ -93,7 +93,8 @@ class Fillers:
     async def leave_node(self, address: str) -> None:
         self.deleted.append(address)
 
-    async def link_node(self, address: str, links: int) -> None: ...
+    async def link_node(self, address: str, on_deleted: Callable[[], None]) -> None: ...
+    async def unlink_node(self, address: str, on_deleted: Callable[[], None]) -> None: ...
 
 
 class BrokenAddresses(AnyAddress):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -351,6 +351,7 @@ class Kept(One):
 class Keeps:
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.linked: list[Callable[[], None]] = []
 
     async def open(self, request: ReceiverRequest) -> Kept:
         return Kept(request, self.told)
@@ -362,7 +363,11 @@ class Keeps:
     async def leave_node(self, address: str) -> None:
         self.told.append("node left")
 
-    async def link_node(self, address: str, links: int) -> None: ...
+    async def link_node(self, address: str, on_deleted: Callable[[], None]) -> None:
+        self.linked.append(on_deleted)
+
+    async def unlink_node(self, address: str, on_deleted: Callable[[], None]) -> None:
+        self.linked.remove(on_deleted)
 
 
 @pytest.fixture
@@ -453,6 +458,21 @@ def test_a_dynamic_target_outlives_a_detach_and_not_its_session(kept: RawWire, k
     kept.send(Detach(0), End())
     kept.until(End)
     assert keeps.told == ["node made", "node left"]
+
+
+def test_who_sends_to_a_node_is_detached_when_it_is_deleted(keeps: Keeps) -> None:
+    with RunningServer(outgoing_links=keeps) as server, RawWire(server.port) as wire:
+        wire.open()
+        target = Target("isthmus.temporary.7")
+        wire.send(Attach("out", 0, False, source=Source(), target=target, initial_delivery_count=0))
+        wire.until(Attach)
+        server.call(keeps.linked[0])
+        [detach] = wire.until(Detach)
+        assert detach.error is not None
+        assert (detach.closed, detach.error.condition) == (True, "amqp:resource-deleted")
+        wire.send(Detach(0, True), End())
+        wire.until(End)
+        assert keeps.linked == []
 
 
 @pytest.mark.parametrize("policy", LIFETIME_POLICIES)

@@ -136,6 +136,10 @@ class OutgoingLinks(Protocol):
         """The link that made the node is gone."""
         ...
 
-    async def link_node(self, address: str, links: int) -> None:
-        """So many more senders are linked to an address, which may be a node: 1, or -1 when one is gone."""
+    async def link_node(self, address: str, on_deleted: Callable[[], None]) -> None:
+        """One more sender is linked to an address, which may be a node: it is told when that is deleted."""
+        ...
+
+    async def unlink_node(self, address: str, on_deleted: Callable[[], None]) -> None:
+        """A sender that was to be told so is gone."""
         ...

@@ -30,6 +30,7 @@ from isthmus.edges.amqp.protocol.conditions import (
     NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
+    RESOURCE_DELETED,
     UNAUTHORIZED_ACCESS,
     UNKNOWN_TRANSACTION,
 )
@@ -93,7 +94,7 @@ class IncomingLink(ServerLink):
         if self._address:
             self._checked.add(self._address)
         if self._is_linked:
-            await self._outgoing_links.link_node(self._address, 1)
+            await self._outgoing_links.link_node(self._address, self._on_node_deleted)
         self._traffic = self._connection.server.traffic.join(INCOMING, self._address)
         return Granted(
             attach.source,
@@ -113,7 +114,7 @@ class IncomingLink(ServerLink):
             self._idle = asyncio.Event()
             await self._idle.wait()
         if self._is_linked:
-            await self._outgoing_links.link_node(self._address, -1)
+            await self._outgoing_links.unlink_node(self._address, self._on_node_deleted)
         if self._node is not None:
             await self._outgoing_links.leave_node(self._node)
 
@@ -174,6 +175,10 @@ class IncomingLink(ServerLink):
             if problem is not None:
                 raise Refused(NOT_FOUND, problem)
         return target
+
+    def _on_node_deleted(self) -> None:
+        """Tell the client that what it sends goes nowhere any more."""
+        self.detach(Error(RESOURCE_DELETED, f"the temporary node {self._address} was deleted"))
 
     def _hold(self, delivery: Delivery, transaction: Transaction | None) -> None:
         self._held.append((delivery, transaction))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -97,7 +97,8 @@ class AllNumbers:
     async def leave_node(self, address: str) -> None:
         self.deleted.append(address)
 
-    async def link_node(self, address: str, links: int) -> None: ...
+    async def link_node(self, address: str, on_deleted: Callable[[], None]) -> None: ...
+    async def unlink_node(self, address: str, on_deleted: Callable[[], None]) -> None: ...
 
 
 @pytest.fixture

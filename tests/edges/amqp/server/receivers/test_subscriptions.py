@@ -144,6 +144,36 @@ def test_a_shared_subscription_refuses_another_selector_while_it_is_in_use(
     assert jms.receive("two", 1) == ["2"]
 
 
+@pytest.mark.parametrize("kind", ["shared", "shared-durable"])
+def test_those_who_share_a_subscription_take_turns(
+    jms: JmsShell, kafka_servers: str, topic: str, kind: str
+) -> None:
+    jms.do("session", "r", "c", "auto")
+    jms.do(kind, "one", "s", "t", "news")
+    jms.do(kind, "two", "r", "t", "news")
+    publish(kafka_servers, topic, ["a", "b", "c", "d"])
+    got = [jms.receive("one", 2), jms.receive("two", 2)]
+    assert sorted(text for each in got for text in each) == ["a", "b", "c", "d"]
+    assert got == [sorted(each) for each in got]
+
+
+def test_what_one_gives_back_goes_to_another_who_shares_the_subscription(
+    jms: JmsShell, kafka_servers: str, topic: str
+) -> None:
+    jms.do("session", "held", "c", "client")
+    jms.do("shared-durable", "one", "held", "t", "news")
+    publish(kafka_servers, topic, ["a", "b"])
+    assert jms.receive("one", 2) == ["a", "b"]
+    jms.do("shared-durable", "two", "s", "t", "news")
+    jms.do("close", "held")
+    assert [text.split()[0] for text in jms.receive("two", 2)] == ["a", "b"]
+    publish(kafka_servers, topic, ["c"])
+    assert jms.receive("two", 1) == ["c"]
+    jms.do("close", "two")
+    jms.do("shared-durable", "one", "s", "t", "news")
+    assert jms.nothing("one")
+
+
 def test_a_shared_and_an_unshared_subscription_have_different_names(jms: JmsShell) -> None:
     jms.do("durable", "d", "s", "t", "news")
     jms.do("close", "d")

@@ -32,6 +32,7 @@ from isthmus.edges.amqp.server.receivers.outgoing_link import (
 )
 from isthmus.edges.amqp.server.receivers.queues import Queues
 from isthmus.edges.amqp.server.receivers.record_source import RecordSource, Snapshot
+from isthmus.edges.amqp.server.receivers.shared import SharedReaders
 from isthmus.edges.amqp.server.receivers.subscriptions import (
     GLOBAL,
     Subscriptions,
@@ -102,6 +103,7 @@ class KafkaOutgoingLinks:
         self._budget = ByteBudget(link_bytes, total_bytes)
         self._traces = traces
         self._queues = Queues(self._admin.client, undeliverable=undeliverable, max_deliveries=max_deliveries)
+        self._shared = SharedReaders(kafka, undeliverable=undeliverable)
         self._temporary = TemporaryQueues(kafka, temporary_topic, self._temporary_ends, self._overflow)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -153,9 +155,13 @@ class KafkaOutgoingLinks:
         """Remove a temporary queue, as soon as its lifetime policy says."""
         await self._temporary.leave(address)
 
-    async def link_node(self, address: str, links: int) -> None:
-        """Count the links that lead to a temporary queue."""
-        await self._temporary.link(address, links)
+    async def link_node(self, address: str, on_deleted: Callable[[], None]) -> None:
+        """Tell one more sender when a temporary queue is deleted."""
+        await self._temporary.link(address, on_deleted)
+
+    async def unlink_node(self, address: str, on_deleted: Callable[[], None]) -> None:
+        """Forget a sender."""
+        await self._temporary.unlink(address, on_deleted)
 
     def _open_temporary(
         self, request: ReceiverRequest, source: Source, filters: Filters, origin: Origin
@@ -203,6 +209,7 @@ class KafkaOutgoingLinks:
     async def close(self) -> None:
         """Let go of Kafka, within a bounded time."""
         await self._queues.close()
+        await self._shared.close()
         await self._temporary.close()
         if self._owns_admin:
             await self._admin.close()
@@ -252,10 +259,10 @@ class KafkaOutgoingLinks:
             case _:
                 group = f"{QUEUE_PREFIX}{topic}"
                 await self._queues.flush(group)
-                ends, states = await asyncio.gather(
-                    self._groups.ends(topic, partitions), self._groups.progress(group, topic)
+                since, ends, states = await asyncio.gather(
+                    self._now(), self._groups.ends(topic, partitions), self._groups.progress(group, topic)
                 )
-                return BrowserSource(self._kafka, topic, states, ends), None
+                return BrowserSource(self._kafka, topic, states, ends, since), None
 
     async def _subscribe(
         self,
@@ -282,7 +289,14 @@ class KafkaOutgoingLinks:
         reading = Reading(
             topic=topic, group=group, commits=commits, note=terms.note, since=since if is_new else None
         )
+        if terms.shared and commits is Commits.AFTER:
+            convert = partial(_message, self._converter_of(topic))
+            return self._shared.source(reading, convert=convert), partial(self._leave_shared, group)
         return GroupSource(self._kafka, reading), partial(self._subscriptions.close, group)
+
+    async def _leave_shared(self, group: str, *, detached: bool) -> None:
+        await self._shared.leave(group)
+        await self._subscriptions.close(group, detached=detached)
 
     async def _now(self) -> SentFrom | None:
         """This moment, by the journal."""

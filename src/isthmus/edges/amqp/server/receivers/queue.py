@@ -189,6 +189,7 @@ class Queue:
         on_refused: Callable[[int], None] = lambda _: None,
         max_deliveries: int = 10,
         delivery_limit: int = 10,
+        stays: bool = False,
         rest_s: float = REST_S,
         hold_s: float = HOLD_S,
         declined_s: float = DECLINED_S,
@@ -196,6 +197,7 @@ class Queue:
     ) -> None:
         """``delivery_limit`` is Kafka's, ``max_deliveries`` that of applications.
 
+        With ``stays`` the group is not left while there are receivers, whether they want anything or not.
         ``on_refused`` is told how many acceptances Kafka did not take.
         """
         self.topic = topic
@@ -205,6 +207,7 @@ class Queue:
         self._undeliverable = undeliverable
         self._max_deliveries = max_deliveries
         self._delivery_limit = delivery_limit
+        self._stays = stays
         self._rest_s = rest_s
         self._hold_s = hold_s
         self._declined_s = declined_s
@@ -532,7 +535,7 @@ class Queue:
         if self._waiting:
             self._sharing = self._loop.create_task(self._share(self._member))
             self._sharing.add_done_callback(self._shared)
-        elif not self._is_wanted:
+        elif not (self._is_wanted or (self._stays and self._receivers)):
             if self._member.held or self._dead_lettering:
                 self._rest_soon()
             else:

@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable
 from functools import cache
 from importlib import resources
+from math import fmod, isinf
 from typing import Any, Final
 
 from lark import Lark, Token, Transformer, Tree, UnexpectedInput, v_args
@@ -168,6 +169,9 @@ class _Meaning(Transformer[Token, Expression]):
     def divide(self, left: Expression, right: Expression) -> Expression:
         return _arithmetic(_divide, left, right)
 
+    def remainder(self, left: Expression, right: Expression) -> Expression:
+        return _arithmetic(_remainder, left, right)
+
     def minus(self, value: Expression) -> Expression:
         return _arithmetic(operator.sub, lambda _: 0, value)
 
@@ -265,3 +269,13 @@ def _divide(left: float, right: float) -> int | float | None:
         quotient = abs(left) // abs(right)  # as Java does: towards zero
         return quotient if (left < 0) == (right < 0) else -quotient
     return left / right
+
+
+def _remainder(left: float, right: float) -> int | float | None:
+    """What a division leaves, with the sign of what is divided, as in Java."""
+    if right == 0 or isinf(left):
+        return None
+    if isinstance(left, int) and isinstance(right, int):
+        rest = abs(left) % abs(right)
+        return rest if left >= 0 else -rest
+    return fmod(left, right)

@@ -138,11 +138,19 @@ class TemporaryQueues:
             node.empty_since = node.abandoned_since = asyncio.get_running_loop().time()
             await self._look_at(address)
 
-    async def link(self, address: str, links: int) -> None:
-        """So many more senders have a link to a queue."""
+    async def link(self, address: str, on_deleted: Callable[[], None]) -> None:
+        """One more sender has a link to a queue, and is to be told when that is deleted."""
         node = self._nodes.get(address)
         if node is not None:
-            node.senders += links
+            node.senders[on_deleted] = None
+            if address in self._orphans:
+                await self._look_at(address)
+
+    async def unlink(self, address: str, on_deleted: Callable[[], None]) -> None:
+        """A sender has no link to a queue any longer."""
+        node = self._nodes.get(address)
+        if node is not None:
+            node.senders.pop(on_deleted, None)
             if address in self._orphans:
                 await self._look_at(address)
 
@@ -205,11 +213,14 @@ class TemporaryQueues:
         task.add_done_callback(self._tasks.discard)
 
     async def _delete(self, address: str) -> None:
-        """Forget a queue with what is in it, and tell those who receive from it."""
+        """Forget a queue with what is in it, and tell all who have a link to it."""
         async with self._changing:
             node = self._nodes.pop(address, None)
-            for source in [] if node is None else node.sources:
-                source.on_deleted()
+            if node is not None:
+                for source in node.sources:
+                    source.on_deleted()
+                for on_deleted in list(node.senders):
+                    on_deleted()
             if not self._nodes and self._tail is not None:
                 tail, self._tail = self._tail, None
                 await tail.close()
@@ -230,7 +241,8 @@ class _Node:
         self.owner = owner
         self.lifetime = lifetime
         self.is_topic = is_topic
-        self.senders = 0
+        self.senders: dict[Callable[[], None], None] = {}
+        """What tells those who have a link to it that it is deleted."""
         self.empty_since = 0.0
         self.abandoned_since = 0.0
         self.queues: list[_Queue] = [] if is_topic else [_Queue()]
@@ -243,7 +255,7 @@ class _Node:
     @property
     def links(self) -> int:
         """How many links lead to it, or from it."""
-        return self.senders + len(self.sources)
+        return len(self.senders) + len(self.sources)
 
     @property
     def messages(self) -> int:

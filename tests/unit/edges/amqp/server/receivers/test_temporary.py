@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
@@ -241,13 +242,33 @@ def test_what_a_receiver_declines_is_for_the_queue_s_others() -> None:
 def test_delete_on_no_links_keeps_a_queue_while_anybody_has_a_link_to_it() -> None:
     async def test(bench: Bench) -> None:
         address = await bench.queues.create("me", lifetime=DeleteOnNoLinks)
+        told: list[str] = []
+
+        def sender() -> None:
+            told.append("deleted")
+
         _, source = await bench.receiver(address, 1)
-        await bench.queues.link(address, 1)
+        await bench.queues.link(address, sender)
         await bench.queues.leave(address)
         await source.close()
         assert bench.is_there(address)
-        await bench.queues.link(address, -1)
+        await bench.queues.unlink(address, sender)
         assert not bench.is_there(address)
+        assert told == []
+
+    run(test)
+
+
+def test_who_has_a_link_to_a_queue_is_told_that_it_is_deleted() -> None:
+    async def test(bench: Bench) -> None:
+        address, other = await bench.queues.create("me"), await bench.queues.create("me")
+        told: list[str] = []
+        receiver, _ = await bench.receiver(address, 1)
+        for queue, name in ((address, "one"), (address, "two"), (other, "other")):
+            await bench.queues.link(queue, partial(told.append, name))
+        await bench.queues.leave(address)
+        assert told == ["one", "two"]
+        assert receiver.failures == ["amqp:resource-deleted"]
 
     run(test)
 
