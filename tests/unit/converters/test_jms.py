@@ -127,12 +127,12 @@ def test_a_destination_header_outranks_the_address() -> None:
 
 
 def test_the_place_of_the_record_is_in_properties_and_annotations() -> None:
-    message = received(b"x", ("jms.kafka_topic", b"a lie"))
+    message = received(b"x", ("jms.JMS_kafka_topic", b"a lie"))
     assert message.application_properties == {
-        "kafka_topic": "topic",
-        "kafka_partition": 3,
-        "kafka_offset": 17,
-        "kafka_key": "k",
+        "JMS_kafka_topic": "topic",
+        "JMS_kafka_partition": 3,
+        "JMS_kafka_offset": 17,
+        "JMS_kafka_key": "k",
     }
     assert (message.message_annotations or {})["x-opt-bridge.offset"] == 17
 
