@@ -3,6 +3,9 @@
 In: DELAY records of the sessions of one shard. Out: the same messages as plain ADD records, when their time
 has come: in the order of their times, and of one time in the order of the journal. Then a tombstone for each.
 
+A batch takes its time until it writes something. So it also gives out what is due soon after its beginning,
+and each update says when it may be written. All of a batch is seen when the last of it is.
+
 What is held lies in chunks, a few for each step of time, so that a batch reads those alone that are due.
 """
 
@@ -18,6 +21,10 @@ from isthmus.ledger.state import Chunks
 
 STEP_MS = 1_000
 """What is due within such a time lies together."""
+AHEAD_MS = 1_500
+"""So long before its time a message is given out at the earliest: a batch can write it by then, as a rule."""
+TOGETHER_MS = 500
+"""What is due so soon after a batch's first goes with it."""
 
 _DELAYED = "delayed"
 
@@ -40,7 +47,7 @@ class Summary(msgspec.Struct, array_like=True):
     """By step of time: the chunks of messages that are due in it."""
     next_chunk: int = 0
     next_due_ms: int = 0
-    """0 if nothing is held."""
+    """When something is due next, or may be; 0 if nothing is held."""
 
 
 _decoder = msgspec.msgpack.Decoder(list[Delayed])
@@ -63,19 +70,20 @@ class Delays:
         self._fresh.append(Delayed(event.due_ms, event.partition, event.key, event.session, event.record))
 
     def release(self) -> Iterator[Update]:
-        """What is due by now."""
-        due = [each for each in self._fresh if each.due_ms <= self._now_ms]
-        later = [each for each in self._fresh if each.due_ms > self._now_ms]
-        earlier: list[Delayed] = []
-        for step in sorted(step for step in self._steps if step * STEP_MS <= self._now_ms):
+        """What is due by now, or will be when it can be written."""
+        until_ms = self._now_ms + AHEAD_MS
+        held: list[Delayed] = []
+        for step in sorted(step for step in self._steps if step * STEP_MS <= until_ms):
             for number in self._steps.pop(step):
-                held = _decoder.decode(self._chunks.get(_DELAYED, number) or _NOTHING)
+                held += _decoder.decode(self._chunks.get(_DELAYED, number) or _NOTHING)
                 self._chunks.remove(_DELAYED, number)
-                earlier += held
-        due = [each for each in earlier if each.due_ms <= self._now_ms] + due
-        self._fresh = [each for each in earlier if each.due_ms > self._now_ms] + later
+        held += self._fresh
+        first_ms = min((each.due_ms for each in held), default=0)
+        last_ms = min(until_ms, max(self._now_ms, first_ms) + TOGETHER_MS)
+        due = [each for each in held if each.due_ms <= last_ms]
+        self._fresh = [each for each in held if each.due_ms > last_ms]
         for each in sorted(due, key=lambda held: held.due_ms):
-            yield Update(self._places.of_committed(each.session), record=each.record)
+            yield Update(self._places.of_committed(each.session), record=each.record, due_ms=each.due_ms)
             yield Update(each.partition, each.key)
 
     def save(self) -> Summary:
@@ -95,8 +103,8 @@ class Delays:
 
     @property
     def next_due_ms(self) -> int | None:
-        """When something is due next, or may be: known after `save`."""
-        return self._next_due_ms or None
+        """When the next batch is to begin: known after `save`. None if nothing is held."""
+        return max(1, self._next_due_ms - AHEAD_MS) if self._next_due_ms else None
 
 
 def _pieces(held: list[Delayed]) -> Iterator[list[Delayed]]:
