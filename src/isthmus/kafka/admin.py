@@ -148,9 +148,16 @@ class KafkaAdmin:
 
     async def ends(self, topic: str, partitions: Collection[int]) -> dict[int, int]:
         """Where partitions end now, for those who read committed records."""
+        return await self._offsets(topic, partitions, _LATEST)
 
+    async def since(self, topic: str, partitions: Collection[int], time_ms: int) -> dict[int, int]:
+        """Where partitions have their first record of that time or later, but for those that have none."""
+        found = await self._offsets(topic, partitions, time_ms)
+        return {partition: offset for partition, offset in found.items() if offset >= 0}
+
+    async def _offsets(self, topic: str, partitions: Collection[int], what: int) -> dict[int, int]:
         async def ask(node_id: int, led: list[int]) -> dict[int, int]:
-            asked = [(topic, [(partition, _LATEST) for partition in led])]
+            asked = [(topic, [(partition, what) for partition in led])]
             answer = await self.client.send(node_id, OffsetRequest(_CONSUMER, _READ_COMMITTED, asked))
             found = {}
             for partition, code, _, offset in (each for _, offsets in answer.topics for each in offsets):
@@ -158,14 +165,14 @@ class KafkaAdmin:
                 found[partition] = offset
             return found
 
-        async def ends() -> dict[int, int]:
+        async def offsets() -> dict[int, int]:
             led = defaultdict(list)
             for partition in partitions:
                 led[await self.client.leader(topic, partition)].append(partition)
             answers = await asyncio.gather(*(ask(node_id, numbers) for node_id, numbers in led.items()))
             return {partition: offset for each in answers for partition, offset in each.items()}
 
-        return await self._ask(ends)
+        return await self._ask(offsets)
 
     # Groups
 

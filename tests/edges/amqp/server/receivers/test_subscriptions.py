@@ -61,7 +61,7 @@ def subscriber(qpid: QpidJms, url: str, client_id: str, topic: str) -> Iterator[
         yield shell
 
 
-@pytest.mark.parametrize("changed", [("t", "", "true"), ("t", "kafka_offset >= 0"), ("other", "")])
+@pytest.mark.parametrize("changed", [("t", "", "true"), ("t", "JMS_kafka_offset >= 0"), ("other", "")])
 def test_another_topic_selector_or_no_local_is_another_subscription_without_the_backlog(
     jms: JmsShell, kafka_servers: str, topic: str, changed: tuple[str, ...]
 ) -> None:
@@ -133,15 +133,46 @@ def test_processes_of_one_bridge_have_one_active_consumer_of_it(qpid: QpidJms, k
 def test_a_shared_subscription_refuses_another_selector_while_it_is_in_use(
     jms: JmsShell, kafka_servers: str, topic: str, kind: str
 ) -> None:
-    jms.do(kind, "one", "s", "t", "news", "kafka_offset > 0")
-    assert jms(kind, "two", "s", "t", "news", "kafka_offset > 1").startswith("!")
+    jms.do(kind, "one", "s", "t", "news", "JMS_kafka_offset > 0")
+    assert jms(kind, "two", "s", "t", "news", "JMS_kafka_offset > 1").startswith("!")
     assert jms(kind, "two", "s", "t", "news").startswith("!")
-    jms.do(kind, "two", "s", "t", "news", "kafka_offset > 0")
+    jms.do(kind, "two", "s", "t", "news", "JMS_kafka_offset > 0")
     jms.do("close", "one")
     jms.do("close", "two")
-    jms.do(kind, "two", "s", "t", "news", "kafka_offset > 1")
+    jms.do(kind, "two", "s", "t", "news", "JMS_kafka_offset > 1")
     publish(kafka_servers, topic, ["0", "1", "2"])
     assert jms.receive("two", 1) == ["2"]
+
+
+@pytest.mark.parametrize("kind", ["shared", "shared-durable"])
+@pytest.mark.parametrize("selector", ["", "JMS_kafka_offset <> 1 AND JMS_kafka_offset <> 3"])
+def test_the_consumers_of_a_shared_subscription_take_turns(
+    jms: JmsShell, kafka_servers: str, topic: str, kind: str, selector: str
+) -> None:
+    jms.do(kind, "one", "s", "t", "news", selector)
+    jms.do(kind, "two", "s", "t", "news", selector)
+    publish(kafka_servers, topic, [str(number) for number in range(6)])
+    expected = [["0", "2", "4"], ["1", "3", "5"]] if not selector else [["0", "4"], ["2", "5"]]
+    assert [jms.receive("one", len(expected[0])), jms.receive("two", len(expected[1]))] == expected
+    assert jms.nothing("one")
+    jms.do("close", "one")
+    publish(kafka_servers, topic, ["6"])
+    assert jms.receive("two", 1) == ["6"]
+    jms.do("close", "two")
+
+
+def test_a_consumer_that_leaves_a_shared_subscription_leaves_its_messages_to_the_others(
+    jms: JmsShell, kafka_servers: str, topic: str
+) -> None:
+    jms.do("session", "held", "c", "client")
+    jms.do("topic", "u", "held", topic)
+    jms.do("shared", "one", "held", "u", "news")
+    jms.do("shared", "two", "s", "t", "news")
+    publish(kafka_servers, topic, ["0", "1", "2", "3"])
+    assert jms.receive("one", 1) == ["0"]
+    assert jms.receive("two", 2) == ["1", "3"]
+    jms.do("close", "held")
+    assert [message.split()[0] for message in jms.receive("two", 2)] == ["0", "2"]
 
 
 def test_a_shared_and_an_unshared_subscription_have_different_names(jms: JmsShell) -> None:
@@ -177,7 +208,7 @@ def test_a_subscription_belongs_to_its_user(qpid: QpidJms, kafka_servers: str, t
         jms.do("connect", "bob", client, "bob", "secret")
         jms.do("session", "b", "bob", "auto")
         assert jms("durable", "d", "b", "t", "news").startswith("! JMSSecurityException")
-        assert jms("durable", "d", "b", "t", "news", "kafka_offset > 0").startswith("!")
+        assert jms("durable", "d", "b", "t", "news", "JMS_kafka_offset > 0").startswith("!")
         assert jms("unsubscribe", "b", "news").startswith("! JMSSecurityException")
         jms.do("close", "bob")
         jms.do("connect", "alice", client, "alice", "secret")

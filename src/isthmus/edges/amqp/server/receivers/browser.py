@@ -1,7 +1,7 @@
 """What is in a queue, for those who look and take nothing.
 
-It is what the queue's share group is not done with, up to where the topic ended when the browser came. What
-others have received and not yet acknowledged is among it.
+It is what the queue's share group is not done with, up to where the topic ended when the browser came, and
+what had been accepted by then was published. What others have received and not yet acknowledged is among it.
 """
 
 from __future__ import annotations

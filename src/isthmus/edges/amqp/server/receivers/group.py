@@ -154,6 +154,10 @@ class GroupSource:
         """A partition has one reader: no other receiver can have it before this one is gone."""
         return False
 
+    async def flush(self) -> None:
+        """Return when Kafka has what was settled, or is not likely to have it soon."""
+        await self._commit(LAST_COMMIT_S)
+
     async def close(self) -> None:
         """Commit, and leave the group, within seconds."""
         self._closed = True

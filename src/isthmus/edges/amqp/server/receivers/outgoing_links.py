@@ -32,6 +32,8 @@ from isthmus.edges.amqp.server.receivers.outgoing_link import (
 )
 from isthmus.edges.amqp.server.receivers.queues import Queues
 from isthmus.edges.amqp.server.receivers.record_source import RecordSource, Snapshot
+from isthmus.edges.amqp.server.receivers.selector import Selector
+from isthmus.edges.amqp.server.receivers.shared import SharedSubscription
 from isthmus.edges.amqp.server.receivers.subscriptions import (
     GLOBAL,
     Subscriptions,
@@ -40,6 +42,7 @@ from isthmus.edges.amqp.server.receivers.subscriptions import (
 )
 from isthmus.edges.amqp.server.receivers.temporary import LIMIT_BYTES, TemporaryForm, TemporaryQueues
 from isthmus.edges.amqp.server.receivers.traced import TracedSource
+from isthmus.edges.amqp.server.receivers.unpublished import Unpublished
 from isthmus.errors import Refused, RefusedFailure, SoftFailure
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.consumer import COMMITTED
@@ -85,7 +88,8 @@ class KafkaOutgoingLinks:
     ) -> None:
         """Without an ``admin`` to share, it has one of its own. For the bytes see `ByteBudget`.
 
-        What lies in ``journal_topic`` when somebody subscribes is not for him, though it is published later.
+        What lies in ``journal_topic`` when somebody subscribes is not for him, though it is published later;
+        who looks at a queue waits until that is published.
         ``subscription_locks`` has one consumer receive from an unshared subscription, in all processes.
         """
         self._kafka = kafka
@@ -93,11 +97,14 @@ class KafkaOutgoingLinks:
         self._owns_admin = admin is None
         self._temporary_topic = temporary_topic
         self._journal_topic = journal_topic
+        self._unpublished = None if journal_topic is None else Unpublished(kafka, self._admin, journal_topic)
         self._queue_views = queue_views
         self._bare_is_queue = bare_is_queue
         self._converter_of = converter_of
         self._groups = ReceiverAdmin(self._admin, auto_create=auto_create, partitions=partitions)
         self._subscriptions = Subscriptions(self._groups, subscription_locks or NameLocks())
+        self._shared: dict[tuple[str, Commits], SharedSubscription] = {}
+        """Those that somebody here receives from, by their group."""
         self._undeliverable = undeliverable
         self._budget = ByteBudget(link_bytes, total_bytes)
         self._traces = traces
@@ -116,9 +123,7 @@ class KafkaOutgoingLinks:
         origin = origin_of(asked, bare_is_queue=self._bare_is_queue)
         if origin.kind is Kind.TEMPORARY:
             return self._open_temporary(request, asked, filters, origin)
-        partitions = await self._groups.partitions(
-            origin.topic, queue=origin.kind in (Kind.QUEUE, Kind.BROWSER)
-        )
+        partitions = await self._groups.partitions(origin.topic, jms=origin.kind is not Kind.GROUP)
         supply, closed = await self._source_for(request, asked, origin, filters, partitions)
         own = _own(origin, filters, request)
         return KafkaOutgoingLink(
@@ -161,17 +166,10 @@ class KafkaOutgoingLinks:
         self, request: ReceiverRequest, source: Source, filters: Filters, origin: Origin
     ) -> KafkaOutgoingLink:
         form, selector = TemporaryForm(), filters.selector
-
-        def wants(record: PolledRecord) -> bool:
-            try:
-                return selector is None or selector.wants(_message(form, record))
-            except SoftFailure:
-                return True  # the link finds out, too, and puts it where it belongs
-
         supply = self._temporary.source(
             source.address or "",
             (request.client.connection_id, _user_of(request.client)),
-            wants=None if selector is None else wants,
+            wants=None if selector is None else partial(_fits, selector, form),
             browses=source.distribution_mode == COPY,
         )
         return KafkaOutgoingLink(
@@ -251,6 +249,8 @@ class KafkaOutgoingLinks:
                 return await self._subscribe(request, source, topic, filters, partitions, commits)
             case _:
                 group = f"{QUEUE_PREFIX}{topic}"
+                if self._unpublished is not None:
+                    await self._unpublished.wait(topic, partitions)
                 await self._queues.flush(group)
                 ends, states = await asyncio.gather(
                     self._groups.ends(topic, partitions), self._groups.progress(group, topic)
@@ -282,7 +282,21 @@ class KafkaOutgoingLinks:
         reading = Reading(
             topic=topic, group=group, commits=commits, note=terms.note, since=since if is_new else None
         )
-        return GroupSource(self._kafka, reading), partial(self._subscriptions.close, group)
+        closed = partial(self._subscriptions.close, group)
+        if not terms.shared:
+            return GroupSource(self._kafka, reading), closed
+        return self._share(reading, filters.selector).source(), closed
+
+    def _share(self, reading: Reading, selector: Selector | None) -> SharedSubscription:
+        """The shared subscription that receivers of this process have together."""
+        key = reading.group, reading.commits
+        if key not in self._shared:
+            self._shared[key] = SharedSubscription(
+                GroupSource(self._kafka, reading),
+                wants=partial(_fits, selector, self._converter_of(reading.topic)),
+                on_left=partial(self._shared.pop, key),
+            )
+        return self._shared[key]
 
     async def _now(self) -> SentFrom | None:
         """This moment, by the journal."""
@@ -307,6 +321,14 @@ def _message(converter: MessageConverter, record: PolledRecord) -> AmqpMessage:
     """The message of a record, as a selector sees it. Raises `SoftFailure`."""
     message = converter.to_amqp_message("", record.record)
     return with_deliveries(message, record.deliveries) if record.deliveries else message
+
+
+def _fits(selector: Selector | None, converter: MessageConverter, record: PolledRecord) -> bool:
+    """Whether a selector is true for a record."""
+    try:
+        return selector is None or selector.wants(_message(converter, record))
+    except SoftFailure:
+        return True  # the link finds out, too, and puts it where it belongs
 
 
 def _user_of(client: Client) -> str:
