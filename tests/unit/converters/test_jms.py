@@ -71,7 +71,7 @@ def test_a_record_that_is_an_encoded_message_is_that_message() -> None:
 def properties_of(message: AmqpMessage) -> dict[str, object]:
     """The application's own, without the place of the record."""
     own = message.application_properties or {}
-    return {name: value for name, value in own.items() if not name.startswith("kafka_")}
+    return {name: value for name, value in own.items() if not name.startswith("JMS_kafka_")}
 
 
 def test_headers_and_properties_become_kafka_headers_with_types() -> None:
