@@ -47,7 +47,9 @@ class Summary(msgspec.Struct, array_like=True):
     """By step of time: the chunks of messages that are due in it."""
     next_chunk: int = 0
     next_due_ms: int = 0
-    """When something is due next, or may be; 0 if nothing is held."""
+    """When something is due next; 0 if nothing is held."""
+    first_due_ms: dict[int, int] = {}
+    """By step of time: when the first of its messages is due. States of long ago have none."""
 
 
 _decoder = msgspec.msgpack.Decoder(list[Delayed])
@@ -58,6 +60,7 @@ class Delays:
 
     def __init__(self, summary: Summary, chunks: Chunks, places: JournalPartitions, *, now_ms: int) -> None:
         self._steps = summary.steps
+        self._first_due_ms = summary.first_due_ms
         self._next_chunk = summary.next_chunk
         self._next_due_ms = summary.next_due_ms
         self._chunks = chunks
@@ -74,6 +77,7 @@ class Delays:
         until_ms = self._now_ms + AHEAD_MS
         held: list[Delayed] = []
         for step in sorted(step for step in self._steps if step * STEP_MS <= until_ms):
+            self._first_due_ms.pop(step, None)
             for number in self._steps.pop(step):
                 held += _decoder.decode(self._chunks.get(_DELAYED, number) or _NOTHING)
                 self._chunks.remove(_DELAYED, number)
@@ -88,18 +92,22 @@ class Delays:
 
     def save(self) -> Summary:
         """Keep what is held, and say where."""
-        kept = min(self._steps, default=0) * STEP_MS
         by_step: dict[int, list[Delayed]] = {}
         for each in self._fresh:
             by_step.setdefault(each.due_ms // STEP_MS, []).append(each)
         for step, held in by_step.items():
+            first_ms = min(each.due_ms for each in held)
+            # In a step that has messages already, one of those may be due before.
+            begun_ms = self._first_due_ms.get(step, step * STEP_MS if step in self._steps else first_ms)
+            self._first_due_ms[step] = min(first_ms, begun_ms)
             for chunk in _pieces(held):
                 self._chunks.put(_DELAYED, self._next_chunk, pack(chunk))
                 self._steps.setdefault(step, []).append(self._next_chunk)
                 self._next_chunk += 1
-        self._next_due_ms = min([each.due_ms for each in self._fresh] + [kept] * (kept > 0), default=0)
+        next_step = min(self._steps, default=0)
+        self._next_due_ms = self._first_due_ms.get(next_step, next_step * STEP_MS)
         self._fresh = []
-        return Summary(self._steps, self._next_chunk, self._next_due_ms)
+        return Summary(self._steps, self._next_chunk, self._next_due_ms, self._first_due_ms)
 
     @property
     def next_due_ms(self) -> int | None:
