@@ -98,7 +98,7 @@ def test_a_record_that_is_produced_reaches_a_jms_consumer(bridge: Running, url: 
     assert shown.returncode == 0, shown.stderr
     lines = [line.strip() for line in shown.stdout.splitlines()]
     assert lines[0] == "answers"
-    assert {"jms.CorrelationId c-7", "jms.status 200  int", "jms.kafka_key customer-7"} <= set(lines)
+    assert {"jms.CorrelationId c-7", "jms.status 200  int", "jms.JMS_kafka_key customer-7"} <= set(lines)
     assert lines[-1] == "on its way"
 
 

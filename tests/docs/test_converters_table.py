@@ -109,7 +109,7 @@ def test_the_table_of_sections_says_what_comes_back(row: list[str], form: str) -
 
 def outcome(before: Any, after: Any) -> str:
     if isinstance(before, dict) and isinstance(after, dict):
-        after = {name: value for name, value in after.items() if not name.startswith("kafka_")} or None
+        after = {name: value for name, value in after.items() if not name.startswith("JMS_kafka_")} or None
     if after is None:
         return "lost"
     if after == ADDRESS:

@@ -7,6 +7,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from tests.support.pipeline.shards import PLACES, TIMEOUT_MS, add, outcome, removed, written
 
 from isthmus.journal.layout import Op
+from isthmus.ledger.delays import AHEAD_MS
 from isthmus.ledger.events import Event, Update, pack, unpack_updates
 from isthmus.ledger.machine import ENDS_A_TIMEOUT
 from isthmus.ledger.transactions import Holding
@@ -77,12 +78,14 @@ def test_a_timer_releases_a_delayed_message_and_tells_when_the_next_is_due() -> 
     early, late = (
         Event(Op.DELAY, 1, 0, 0, b"m\0delay", "s", record=b"r", due_ms=due) for due in (2_500, 9_000)
     )
-    assert run(under_test, early, late) == [Update(DUE, b"2500")]
-    assert updates(under_test.setProcessingTime(1_500)) == [Update(DUE, b"2000")]  # its second begins
-    assert updates(under_test.setProcessingTime(2_500)) == [
-        Update(PLACES.of_committed("s"), record=b"r"),
+    assert run(under_test, early, late) == [Update(DUE, b"%d" % (2_500 - AHEAD_MS))]
+    assert updates(under_test.setProcessingTime(2_400 - AHEAD_MS)) == [
+        Update(DUE, b"%d" % (2_500 - AHEAD_MS))
+    ]
+    assert updates(under_test.setProcessingTime(2_500 - AHEAD_MS)) == [
+        Update(PLACES.of_committed("s"), record=b"r", due_ms=2_500),
         Update(1, b"m\0delay"),
-        Update(DUE, b"9000"),
+        Update(DUE, b"%d" % (9_000 - AHEAD_MS)),
     ]
     assert len(updates(under_test.setProcessingTime(9_000))) == 2
 

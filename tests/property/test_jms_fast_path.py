@@ -54,7 +54,7 @@ STANDARD = [
         "JMSType",
     ),
 ]
-PROPERTIES = ["Region", "Amount", "property.Type", "kafka_topic", "isthmus.client", "ü", "a" * 300]
+PROPERTIES = ["Region", "Amount", "property.Type", "JMS_kafka_topic", "isthmus.client", "ü", "a" * 300]
 OTHERS = ["foreign", "traceparent", "isthmus.id", "jmsbridge.origin", "ISTHMUS.x"]
 NAMES = [*(f"jms.{name}" for name in (*STANDARD, *PROPERTIES)), *OTHERS]
 USUAL = {

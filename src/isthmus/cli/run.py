@@ -272,7 +272,7 @@ class _Bridge:
 
     def _look_after(self, show: Show, stop: Event) -> None:
         """Watch the parts until a stop is asked for. Raises `HardFailure` when one of them cannot go on."""
-        while not stop.wait(CHANGING_S if self._pipeline and self._pipeline.catching_up else POLL_S):
+        while not stop.wait(self._pause_s()):
             if self._watch is not None and self._watch.changed():
                 self._reload.set()
             if self._reload.is_set():
@@ -280,6 +280,15 @@ class _Bridge:
                 self._read_again(stop)
             self._poll_parts()
             show()
+
+    def _pause_s(self) -> float:
+        """Until the parts are to be looked at again."""
+        if self._pipeline is None:
+            return POLL_S
+        if self._pipeline.catching_up:
+            return CHANGING_S
+        due_in_s = self._pipeline.due_in_s
+        return POLL_S if due_in_s is None else min(POLL_S, max(CHANGING_S, due_in_s))
 
     def _poll_parts(self) -> None:
         if self._pipeline is not None:

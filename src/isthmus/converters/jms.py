@@ -9,7 +9,7 @@ which have no prefix either way, are text. Any other header has no type that we 
 bytes. A value is a bytes message if ``jms.x-opt-jms-msg-type`` says so, or it is not UTF-8, and a text
 message otherwise; no value is a message without a body, or a text message of null if that header is ``text``.
 Where the record lies is there twice: in the bridge's annotations, and for JMS, which shows no annotations, in
-the properties ``kafka_topic``, ``kafka_partition``, ``kafka_offset`` and ``kafka_key``.
+the properties ``JMS_kafka_topic``, ``JMS_kafka_partition``, ``JMS_kafka_offset`` and ``JMS_kafka_key``.
 
 A JMS destination takes every message. What has no form here is there as its encoded AMQP message, and
 `ENCODED` says so. To receivers the two are one. Routes call that form `DESTINATION`.
@@ -66,10 +66,10 @@ def to_amqp_message(address: str, record: ReceivedRecord) -> AmqpMessage:
     """The message of a record. Raises `EncodeError` for a header that does not hold what its type says."""
     place = place_of(record)
     told = {
-        "kafka_topic": place[TOPIC],
-        "kafka_partition": place[PARTITION],
-        "kafka_offset": place[OFFSET],
-        "kafka_key": place[KEY],
+        "JMS_kafka_topic": place[TOPIC],
+        "JMS_kafka_partition": place[PARTITION],
+        "JMS_kafka_offset": place[OFFSET],
+        "JMS_kafka_key": place[KEY],
     }
     return _message(address, record, place, told)
 

@@ -69,7 +69,7 @@ _USUAL_VALUES: Final = {
     "JMSXDeliveryCount": b"1",
     "Expiration": b"0",
 }
-_OURS: Final = frozenset({"kafka_topic", "kafka_partition", "kafka_offset", "kafka_key"})
+_OURS: Final = frozenset({"JMS_kafka_topic", "JMS_kafka_partition", "JMS_kafka_offset", "JMS_kafka_key"})
 
 _DURABLE: Final = b"\x00\x53\x70\xc0\x02\x01\x41"
 _MARKED_ID: Final = b"ID:AMQP_"
@@ -93,8 +93,8 @@ _TEXT_MESSAGE: Final = _symbol(MESSAGE_TYPE) + b"\x51" + bytes([MESSAGE_TYPES[Bo
 _BINARY_MESSAGE: Final = _symbol(MESSAGE_TYPE) + b"\x51" + bytes([MESSAGE_TYPES[BodyKind.BYTES]])
 _OFFSET: Final = _symbol(OFFSET)
 _KEY: Final = _symbol(KEY)
-_KAFKA_OFFSET: Final = _name("kafka_offset")
-_KAFKA_KEY: Final = _name("kafka_key")
+_KAFKA_OFFSET: Final = _name("JMS_kafka_offset")
+_KAFKA_KEY: Final = _name("JMS_kafka_key")
 
 
 class _Step:
@@ -129,7 +129,9 @@ class _Place:
         number = b"\x54" + bytes([partition]) if partition < 128 else b"\x71" + partition.to_bytes(4)
         self.partition = _symbol(PARTITION) + number
         self.topic = _symbol(TOPIC) + encode_value(topic)
-        self.properties = _name("kafka_topic") + encode_value(topic) + _name("kafka_partition") + number
+        self.properties = (
+            _name("JMS_kafka_topic") + encode_value(topic) + _name("JMS_kafka_partition") + number
+        )
 
 
 _plans: Final[dict[tuple[tuple[str, ...], bytes], _Plan]] = {}

@@ -39,8 +39,11 @@ from isthmus.routing.predicate import (
 from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 from isthmus.routing.route import TEMPORARY_PREFIX, Route, topic_of_address
 
-QUEUE: Final = "queue"
-"""The capability of a target that is a JMS queue."""
+JMS: Final = frozenset({"queue", "topic"})
+"""The capabilities of a node that is a JMS destination."""
+JMS_PARTITIONS: Final = 1
+"""A JMS destination that the bridge makes has one: only then do its messages come in the order in which they
+were sent. Any number of receivers have their part of it, or their copies."""
 MAX_ADDRESS: Final = 1000
 """How many characters an address may have: four times what a topic's name may."""
 KEPT: Final = 10_000
@@ -56,8 +59,8 @@ class KnownAddress(NamedTuple):
     """The topic that it has; None if only routes take it."""
     header: KafkaHeader | None = None
     """The header that tells the router of it."""
-    queue: bool = False
-    """Whether it is known to be that of a queue."""
+    jms: bool = False
+    """Whether it is known to be that of a JMS destination."""
     expires: float = math.inf
     """When Kafka is to be asked again, by the loop's clock."""
 
@@ -72,11 +75,11 @@ class AddressBook(Protocol):
         """An address that is known to be taken, without asking anyone; None if it is not, or no longer."""
         ...
 
-    async def find(self, address: str, *, queue: bool = False) -> str | None:
+    async def find(self, address: str, *, jms: bool = False) -> str | None:
         """None if the address is taken, which may make it so; else why not, for people.
 
-        ``queue`` is whether it is known to be that of a queue. Raises `HardFailure` when Kafka does not
-        answer.
+        ``jms`` is whether it is known to be that of a JMS destination. Raises `HardFailure` when Kafka does
+        not answer.
         """
         ...
 
@@ -99,7 +102,6 @@ class KafkaAddresses:
         keep: bool = False,
         refuse: bool = True,
         partitions: int = 4,
-        queue_partitions: int = 1,
         reserved: ReservedTopics = BY_PREFIX,
         refresh_s: float = REFRESH_S,
         clock: Callable[[], float] = time.monotonic,
@@ -112,7 +114,6 @@ class KafkaAddresses:
         self._refuse = refuse
         self._auto_create = auto_create
         self._partitions = partitions
-        self._queue_partitions = queue_partitions
         self._reserved = reserved
         self._refresh_s = refresh_s
         self._clock = clock
@@ -131,15 +132,15 @@ class KafkaAddresses:
             return found if self._clock() < found.expires else None
         return _ROUTED if address.startswith(TEMPORARY_PREFIX) else None
 
-    async def find(self, address: str, *, queue: bool = False) -> str | None:
-        """Look the address up; topics are made where that is allowed, for a queue with one partition."""
+    async def find(self, address: str, *, jms: bool = False) -> str | None:
+        """Look the address up; topics are made where that is allowed."""
         if self.known(address) is not None:
             return None
         if len(address) > MAX_ADDRESS:
             return f"{address!r:.300}: an address has no more than {MAX_ADDRESS} characters"
         asking = self._asking.get(address)
         if asking is None:  # those who ask at the same time share one answer
-            asking = self._asking[address] = asyncio.ensure_future(self._find(address, queue))
+            asking = self._asking[address] = asyncio.ensure_future(self._find(address, jms))
             asking.add_done_callback(partial(self._asked, address))
         return await asyncio.shield(asking)
 
@@ -148,11 +149,11 @@ class KafkaAddresses:
         if not asking.cancelled():
             asking.exception()  # whoever asked may be gone
 
-    async def _find(self, address: str, queue: bool) -> str | None:
+    async def _find(self, address: str, jms: bool) -> str | None:
         old = self._known.get(address)
-        queue = queue or (old is not None and old.queue)
+        jms = jms or (old is not None and old.jms)
         try:
-            topic, problem = await self._look_up(address, queue)
+            topic, problem = await self._look_up(address, jms)
         except HardFailure:
             if old is None:
                 raise
@@ -163,21 +164,21 @@ class KafkaAddresses:
         if len(self._known) >= KEPT:  # routes may take any number of them
             self._known.clear()
         header = None if topic is None else topic_header(topic)
-        self._known[address] = KnownAddress(topic, header, queue, self._clock() + self._refresh_s)
+        self._known[address] = KnownAddress(topic, header, jms, self._clock() + self._refresh_s)
         return None
 
-    async def _look_up(self, address: str, queue: bool) -> tuple[AddressTopic | None, str | None]:
+    async def _look_up(self, address: str, jms: bool) -> tuple[AddressTopic | None, str | None]:
         """The topic of an address, if it has one; and why the address is not taken."""
         possible = [[_possible(each, address) for each in table] for table in self._routes]
         routed = not self._refuse or all(True in each or None in each for each in possible)
         if not self._keep and (all(True in each for each in possible) or not self._direct):
             return None, None if routed else "no route takes it"
-        found = await self._find_topic(address, queue=queue, create=self._keep or not routed)
+        found = await self._find_topic(address, jms=jms, create=self._keep or not routed)
         if isinstance(found, str):
             return None, None if routed else found
         return found, None
 
-    async def _find_topic(self, address: str, *, queue: bool, create: bool) -> AddressTopic | str:
+    async def _find_topic(self, address: str, *, jms: bool, create: bool) -> AddressTopic | str:
         topic = topic_of_address(address)
         try:
             values.topic_name(topic)
@@ -187,7 +188,7 @@ class KafkaAddresses:
             return f"no message is published to {topic}, which Kafka or the bridge keeps for itself"
         facts = await self._admin.describe(topic)
         if facts is None and create and self._auto_create:
-            await self._admin.create_topic(topic, self._queue_partitions if queue else self._partitions)
+            await self._admin.create_topic(topic, JMS_PARTITIONS if jms else self._partitions)
             facts = await self._admin.describe(topic)
         if facts is None:
             return f"there is no topic {topic}, and no route takes it"

@@ -61,6 +61,8 @@ class Update(msgspec.Struct, array_like=True, gc=False):
     """Of a tombstone."""
     record: bytes | None = None
     """Packed, with its key; None for a tombstone."""
+    due_ms: int = 0
+    """Not to be written before that time; 0 if it may be at any."""
 
 
 def plain_op(op: Op, headers: Iterable[tuple[str, bytes | None]]) -> Op:

@@ -49,6 +49,11 @@ class Clock:
         """Tick at a time, in milliseconds of Unix time, or before that."""
         self._due = min(self._due, time_ms / 1000)
 
+    @property
+    def due_in_s(self) -> float:
+        """How long there is nothing to do; 0 if it is time to tick."""
+        return 0.0 if self._missed else max(0.0, self._due - self._now())
+
     def poll(self) -> None:
         """Tick, if it is time."""
         if self._missed:

@@ -10,6 +10,7 @@ Between them Spark moves chunks, not records: a row of Spark's costs more in Pyt
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -230,7 +231,8 @@ class LedgerProcessor(StatefulProcessor):
 class UpdateWriter:
     """Writes a batch's updates: what is committed exactly once, then the tombstones, which may be repeated.
 
-    Tombstones go last: until the committed records are there, those that they were made from must stay.
+    Tombstones go last: until the committed records are there, those that they were made from must stay. What
+    is not due yet is waited for, which is a moment: see `isthmus.ledger.delays`.
     """
 
     kafka: Kafka
@@ -276,6 +278,7 @@ class UpdateWriter:
                 if len(aside) == 1_000:
                     _spool(aside, tombstones)
             else:
+                time.sleep(max(0.0, update.due_ms / 1000 - time.time()))
                 yield Placed(self.journal, update.partition, unpack_record(update.record))
         _spool(aside, tombstones)
 

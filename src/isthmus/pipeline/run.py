@@ -199,6 +199,11 @@ class Pipeline:
         return self._starts is not None and self._starts.catching_up
 
     @property
+    def due_in_s(self) -> float | None:
+        """After how long `poll` has something to do, if it knows that it will have."""
+        return None if self._clock is None else self._clock.due_in_s
+
+    @property
     def changing(self) -> bool:
         """Whether the router does not route by the last `change` yet."""
         return self._next is not None

@@ -30,7 +30,7 @@ class AnyAddress:
     def known(self, address: str) -> KnownAddress | None:
         return KnownAddress(None) if address in self.asked and not address.startswith("no-") else None
 
-    async def find(self, address: str, *, queue: bool = False) -> str | None:
+    async def find(self, address: str, *, jms: bool = False) -> str | None:
         await asyncio.sleep(0)
         self.asked.append(address)
         return f"{address} does not exist" if address.startswith("no-") else None

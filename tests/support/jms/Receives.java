@@ -99,7 +99,7 @@ public final class Receives {
 
     private static void selected(Connection connection, String address, int count) throws Exception {
         Session session = connection.createSession();
-        MessageConsumer consumer = session.createConsumer(session.createTopic(address), "kafka_offset > 1");
+        MessageConsumer consumer = session.createConsumer(session.createTopic(address), "JMS_kafka_offset > 1");
         System.out.println("ready");
         take(consumer, count);
     }

@@ -118,7 +118,7 @@ public final class Walk {
         List<String> names = new ArrayList<>();
         for (Enumeration<?> each = message.getPropertyNames(); each.hasMoreElements();) {
             String name = each.nextElement().toString();
-            if (!name.startsWith("JMS") && !name.startsWith("kafka_")) {
+            if (!name.startsWith("JMS")) {
                 names.add(name);
             }
         }

@@ -71,7 +71,7 @@ def test_a_record_that_is_an_encoded_message_is_that_message() -> None:
 def properties_of(message: AmqpMessage) -> dict[str, object]:
     """The application's own, without the place of the record."""
     own = message.application_properties or {}
-    return {name: value for name, value in own.items() if not name.startswith("kafka_")}
+    return {name: value for name, value in own.items() if not name.startswith("JMS_kafka_")}
 
 
 def test_headers_and_properties_become_kafka_headers_with_types() -> None:
@@ -127,12 +127,12 @@ def test_a_destination_header_outranks_the_address() -> None:
 
 
 def test_the_place_of_the_record_is_in_properties_and_annotations() -> None:
-    message = received(b"x", ("jms.kafka_topic", b"a lie"))
+    message = received(b"x", ("jms.JMS_kafka_topic", b"a lie"))
     assert message.application_properties == {
-        "kafka_topic": "topic",
-        "kafka_partition": 3,
-        "kafka_offset": 17,
-        "kafka_key": "k",
+        "JMS_kafka_topic": "topic",
+        "JMS_kafka_partition": 3,
+        "JMS_kafka_offset": 17,
+        "JMS_kafka_key": "k",
     }
     assert (message.message_annotations or {})["x-opt-bridge.offset"] == 17
 

@@ -129,9 +129,9 @@ def addresses_of(topics: Topics, *routes: str, **options: Any) -> KafkaAddresses
     return KafkaAddresses(cast(KafkaAdmin, topics), made, **{"auto_create": False, **options})
 
 
-def header(book: KafkaAddresses, address: str, *, queue: bool = False) -> str | None:
+def header(book: KafkaAddresses, address: str, *, jms: bool = False) -> str | None:
     """The topic that the journal is told of."""
-    assert asyncio.run(book.find(address, queue=queue)) is None
+    assert asyncio.run(book.find(address, jms=jms)) is None
     found = book.known(address)
     assert found is not None
     return None if found.header is None else (found.header[1] or b"").decode()
@@ -171,7 +171,7 @@ def test_an_address_without_a_topic_is_refused_or_gets_one() -> None:
         refusal(addresses_of(Topics(), keep=True), "a") == "'a': there is no topic a, and no route takes it"
     )
     made = addresses_of(Topics(), "msg.address==a", keep=True, auto_create=True)
-    assert header(made, "a", queue=True) == "a 1 1000 jms"
+    assert header(made, "a", jms=True) == "a 1 1000 jms"
     assert header(made, "b") == "b 4 1000 jms"
 
 

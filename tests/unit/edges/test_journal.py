@@ -113,7 +113,7 @@ class Addresses:
     def known(self, address: str) -> KnownAddress | None:
         return self.found.get(address)
 
-    async def find(self, address: str, *, queue: bool = False) -> str | None:
+    async def find(self, address: str, *, jms: bool = False) -> str | None:
         await self.answer.wait()
         if self.failures:
             raise self.failures.pop(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from isthmus.journal.layout import Op
 from isthmus.journal.partitions import JournalPartitions
+from isthmus.ledger.delays import AHEAD_MS
 from isthmus.ledger.events import Event, Update
 from isthmus.ledger.machine import Shard
 from isthmus.ledger.state import MemoryChunks
@@ -36,14 +37,15 @@ def released(updates: list[Update]) -> list[bytes | None]:
     return [each.record for each in updates if each.record is not None]
 
 
-def test_a_message_is_released_at_its_time_and_not_before() -> None:
+def test_a_message_is_given_out_a_batch_before_its_time_to_be_written_then() -> None:
     ledger = Ledger()
+    begin_ms = 12_345 - AHEAD_MS
     assert ledger.run(10_000, delay("a", 12_345)) == []
-    assert (ledger.due_ms, ledger.wake_ms) == (12_345, 10_001)
-    assert ledger.run(12_344) == []
-    assert ledger.due_ms == 12_345
-    assert ledger.run(12_345) == [
-        Update(PLACES.of_committed("s"), record=b"a"),
+    assert (ledger.due_ms, ledger.wake_ms) == (begin_ms, 10_001)
+    assert ledger.run(begin_ms - 1) == []
+    assert ledger.due_ms == begin_ms
+    assert ledger.run(begin_ms) == [
+        Update(PLACES.of_committed("s"), record=b"a", due_ms=12_345),
         Update(1, b"a\0delay"),
     ]
     assert ledger.due_ms is None
@@ -55,18 +57,17 @@ def test_messages_are_released_by_their_times_and_then_as_they_came() -> None:
     ledger = Ledger()
     ledger.run(0, delay("c", 5_100), delay("a", 5_000), delay("d", 5_100))
     ledger.run(100, delay("b", 5_000), delay("e", 5_100), delay("f", 99_000))
-    assert ledger.due_ms == 5_000
-    assert released(ledger.run(5_099)) == [b"a", b"b"]
-    assert ledger.due_ms == 5_100
+    assert ledger.due_ms == 5_000 - AHEAD_MS
+    assert released(ledger.run(5_099 - AHEAD_MS)) == [b"a", b"b"]
+    assert ledger.due_ms == 5_100 - AHEAD_MS
     assert released(ledger.run(6_000, delay("late", 10))) == [b"late", b"c", b"d", b"e"]
-    assert ledger.due_ms == 99_000
+    assert ledger.due_ms == 99_000 - AHEAD_MS
 
 
 def test_one_that_is_due_before_those_that_wait_is_known_to_be() -> None:
     ledger = Ledger()
     ledger.run(0, delay("a", 5_900))
     ledger.run(10, delay("b", 5_800))
-    assert ledger.due_ms is not None
-    assert ledger.due_ms <= 5_800
-    assert released(ledger.run(5_850)) == [b"b"]
-    assert released(ledger.run(5_900)) == [b"a"]
+    assert ledger.due_ms == 5_800 - AHEAD_MS
+    assert released(ledger.run(5_850 - AHEAD_MS)) == [b"b"]
+    assert released(ledger.run(5_900 - AHEAD_MS)) == [b"a"]

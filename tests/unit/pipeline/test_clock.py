@@ -84,6 +84,17 @@ def test_it_ticks_when_the_ledger_has_something_to_do(producers: Producers) -> N
     assert producers.ticks == 2
 
 
+def test_it_tells_how_long_there_is_nothing_to_do(producers: Producers) -> None:
+    ticking = Ticking()
+    assert ticking.clock.due_in_s == 0
+    ticking.go_on(1)
+    assert ticking.clock.due_in_s > 3_000
+    ticking.clock.wake_at(1_004_000)
+    assert ticking.clock.due_in_s == 3
+    ticking.go_on(2)
+    assert ticking.clock.due_in_s == 1
+
+
 def test_what_a_ledger_did_not_tell_is_found_out_in_the_end(producers: Producers) -> None:
     ticking = Ticking()
     ticking.go_on(clock.LONGEST_SLEEP_S + 1)

@@ -30,7 +30,7 @@ class Destinations:
     def known(self, address: str) -> KnownAddress | None:
         return KnownAddress(ORDERS, topic_header(ORDERS)) if address == "orders" else None
 
-    async def find(self, address: str, *, queue: bool = False) -> str | None:
+    async def find(self, address: str, *, jms: bool = False) -> str | None:
         return None if address == "orders" else "there is none"
 
 

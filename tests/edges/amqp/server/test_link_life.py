@@ -98,7 +98,7 @@ class Fillers:
 
 
 class BrokenAddresses(AnyAddress):
-    async def find(self, address: str, *, queue: bool = False) -> str | None:
+    async def find(self, address: str, *, jms: bool = False) -> str | None:
         await asyncio.sleep(0)
         if address == "broken":
             raise ZeroDivisionError("find")

@@ -118,6 +118,15 @@ def test_an_anonymous_producer_reaches_every_destination(kafka_server: ServerOnK
     ]
 
 
+def test_a_destination_that_only_a_message_names_has_one_partition_as_any_of_jms(
+    kafka_server: ServerOnKafka, qpid: QpidJms
+) -> None:
+    assert qpid.run(kafka_server.url, "anonymous", address(), 1) == ["done"]
+    [entry] = kafka_server.entries()
+    assert entry.topic is not None
+    assert entry.topic.partitions == 1
+
+
 def test_a_name_that_no_topic_can_have_is_an_error_for_jms(
     kafka_server: ServerOnKafka, qpid: QpidJms
 ) -> None:

@@ -23,7 +23,7 @@ public final class Hello {
             }
             System.out.println("received " + message.getBody(String.class)
                     + ", amount " + message.getIntProperty("amount")
-                    + ", from Kafka topic " + message.getStringProperty("kafka_topic"));
+                    + ", from Kafka topic " + message.getStringProperty("JMS_kafka_topic"));
         }
     }
 }

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 from isthmus.codecs.amqp import Symbol
 from isthmus.codecs.jms import to_message
-from isthmus.edges.addresses import KEPT, QUEUE
+from isthmus.codecs.jms.names import DESTINATION_TYPE
+from isthmus.edges.addresses import JMS, KEPT
 from isthmus.edges.amqp.entry import entry_of
 from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
 from isthmus.edges.amqp.protocol.conditions import (
@@ -44,7 +45,14 @@ from isthmus.edges.amqp.server.transactions import Transaction
 from isthmus.errors import DecodeError, Fault, HardFailure, IsthmusError, Refused, SoftFailure
 from isthmus.events.amqp import MessageRejected
 from isthmus.journal.fast_path import EncodedEntry, FastPath
-from isthmus.journal.layout import CLIENT, AddressTopic, Op, encode, partition_asked_for
+from isthmus.journal.layout import (
+    CLIENT,
+    HEADER_PREFIX,
+    AddressTopic,
+    Op,
+    encode,
+    partition_asked_for,
+)
 from isthmus.message import Header
 from isthmus.routing.route import TEMPORARY_PREFIX
 from isthmus.routing.size import MARKS_BYTES, record_size
@@ -53,6 +61,7 @@ if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
 
 
+_DESTINATION_HEADER: Final = f"{HEADER_PREFIX}{DESTINATION_TYPE}"
 _DELIVERY_TAG: Final = Symbol("delivery-tag")
 _END_THE_LINK: Final = (UNKNOWN_TRANSACTION, NOT_IMPLEMENTED)
 """The errors that a client is told by a detach, whichever outcomes it knows."""
@@ -170,8 +179,8 @@ class IncomingLink(ServerLink):
         if target.address:
             if not connection.client.may_send(target.address):
                 raise Refused(UNAUTHORIZED_ACCESS, f"you may not send to {target.address!r:.300}")
-            queue = QUEUE in target.capabilities
-            problem = await server.addresses.find(target.address, queue=queue)
+            jms = not JMS.isdisjoint(target.capabilities)
+            problem = await server.addresses.find(target.address, jms=jms)
             if problem is not None:
                 raise Refused(NOT_FOUND, problem)
         return target
@@ -193,7 +202,7 @@ class IncomingLink(ServerLink):
             address = self._connection.server.addresses.known(entry.address)
             if address is None:
                 self._hold(delivery, transaction)
-                self._connection.spawn(self._look_up(entry.address))
+                self._connection.spawn(self._look_up(entry.address, jms=_is_jms(entry)))
                 return
             if address.topic is not None and address.header is not None:
                 if address.topic.is_destination:
@@ -248,11 +257,11 @@ class IncomingLink(ServerLink):
             self._checked.clear()
         self._checked.add(address)
 
-    async def _look_up(self, address: str) -> None:
+    async def _look_up(self, address: str, *, jms: bool) -> None:
         """Ask for an address that a message names. Those that came after it wait, to keep their order."""
         refusal: Fault | None = None
         try:
-            problem = await self._connection.server.addresses.find(address)
+            problem = await self._connection.server.addresses.find(address, jms=jms)
             if problem is not None:
                 refusal = Refused(NOT_FOUND, problem)
         except HardFailure as failure:
@@ -359,3 +368,8 @@ class IncomingLink(ServerLink):
             self._receiver.grant(self._returned)
             self._returned = 0
         self._connection.wake()
+
+
+def _is_jms(entry: EncodedEntry) -> bool:
+    """Whether a message says of itself that it was sent to a JMS destination, as JMS clients' do."""
+    return any(name == _DESTINATION_HEADER for name, _ in entry.record().headers)

@@ -32,15 +32,15 @@ def asking(servers: str, scenario: Callable[[KafkaAdmin], Awaitable[None]]) -> N
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(("queue", "partitions"), [(True, [0]), (False, [0, 1, 2, 3])])
-def test_a_queue_is_made_with_one_partition_and_a_topic_with_more(
-    kafka_servers: str, name: str, queue: bool, partitions: list[int]
+@pytest.mark.parametrize(("jms", "partitions"), [(True, [0]), (False, [0, 1, 2, 3])])
+def test_a_jms_destination_is_made_with_one_partition_and_any_other_address_with_more(
+    kafka_servers: str, name: str, jms: bool, partitions: list[int]
 ) -> None:
     async def scenario(admin: KafkaAdmin) -> None:
         receivers = ReceiverAdmin(admin, auto_create=True, partitions=4)
-        assert await receivers.partitions(f"{name}-received", queue=queue) == partitions
+        assert await receivers.partitions(f"{name}-received", jms=jms) == partitions
         addresses = KafkaAddresses(admin, [], direct=True, auto_create=True)
-        assert await addresses.find(f"{name}-sent", queue=queue) is None
+        assert await addresses.find(f"{name}-sent", jms=jms) is None
         assert await receivers.partitions(f"{name}-sent") == partitions
 
     asking(kafka_servers, scenario)

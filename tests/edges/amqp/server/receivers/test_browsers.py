@@ -48,10 +48,10 @@ def test_a_browser_shows_what_was_not_received_in_order(
     assert jms.receive("some", 2) == ["a", "b"]
     assert jms("browse", "s", "q") == "c d e"
     jms.do("close", "some")
-    jms.do("consumer", "fourth", "s", "q", "kafka_offset = 3")
+    jms.do("consumer", "fourth", "s", "q", "JMS_kafka_offset = 3")
     assert jms.receive("fourth", 1) == ["d"]
     assert jms("browse", "s", "q") == "c e"
-    assert jms("browse", "s", "q", "kafka_offset > 3") == "e"
+    assert jms("browse", "s", "q", "JMS_kafka_offset > 3") == "e"
     with receiving_server(kafka_servers, "jms") as another, JmsShell(qpid, another.url) as elsewhere:
         elsewhere.do("connect", "c")
         elsewhere.do("session", "s", "c", "auto")

@@ -61,7 +61,7 @@ def subscriber(qpid: QpidJms, url: str, client_id: str, topic: str) -> Iterator[
         yield shell
 
 
-@pytest.mark.parametrize("changed", [("t", "", "true"), ("t", "kafka_offset >= 0"), ("other", "")])
+@pytest.mark.parametrize("changed", [("t", "", "true"), ("t", "JMS_kafka_offset >= 0"), ("other", "")])
 def test_another_topic_selector_or_no_local_is_another_subscription_without_the_backlog(
     jms: JmsShell, kafka_servers: str, topic: str, changed: tuple[str, ...]
 ) -> None:
@@ -133,13 +133,13 @@ def test_processes_of_one_bridge_have_one_active_consumer_of_it(qpid: QpidJms, k
 def test_a_shared_subscription_refuses_another_selector_while_it_is_in_use(
     jms: JmsShell, kafka_servers: str, topic: str, kind: str
 ) -> None:
-    jms.do(kind, "one", "s", "t", "news", "kafka_offset > 0")
-    assert jms(kind, "two", "s", "t", "news", "kafka_offset > 1").startswith("!")
+    jms.do(kind, "one", "s", "t", "news", "JMS_kafka_offset > 0")
+    assert jms(kind, "two", "s", "t", "news", "JMS_kafka_offset > 1").startswith("!")
     assert jms(kind, "two", "s", "t", "news").startswith("!")
-    jms.do(kind, "two", "s", "t", "news", "kafka_offset > 0")
+    jms.do(kind, "two", "s", "t", "news", "JMS_kafka_offset > 0")
     jms.do("close", "one")
     jms.do("close", "two")
-    jms.do(kind, "two", "s", "t", "news", "kafka_offset > 1")
+    jms.do(kind, "two", "s", "t", "news", "JMS_kafka_offset > 1")
     publish(kafka_servers, topic, ["0", "1", "2"])
     assert jms.receive("two", 1) == ["2"]
 
@@ -207,7 +207,7 @@ def test_a_subscription_belongs_to_its_user(qpid: QpidJms, kafka_servers: str, t
         jms.do("connect", "bob", client, "bob", "secret")
         jms.do("session", "b", "bob", "auto")
         assert jms("durable", "d", "b", "t", "news").startswith("! JMSSecurityException")
-        assert jms("durable", "d", "b", "t", "news", "kafka_offset > 0").startswith("!")
+        assert jms("durable", "d", "b", "t", "news", "JMS_kafka_offset > 0").startswith("!")
         assert jms("unsubscribe", "b", "news").startswith("! JMSSecurityException")
         jms.do("close", "bob")
         jms.do("connect", "alice", client, "alice", "secret")

@@ -193,6 +193,19 @@ def test_receivers_get_one_in_turn_as_far_as_their_credit_goes() -> None:
     run(scenario)
 
 
+def test_the_first_receiver_to_come_gets_the_first_message() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        one, other = Receiver(bench.queue), Receiver(bench.queue)
+        one.source.request(5)
+        other.source.request(5)
+        for offset in range(3):
+            bench.acquire(offset)
+        assert (one.offsets, other.offsets) == ([0, 2], [1])
+
+    run(scenario)
+
+
 def test_what_is_rolled_back_is_delivered_again_in_its_old_order_and_kafka_hears_nothing() -> None:
     async def scenario() -> None:
         bench = Bench()

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from isthmus.config.model import values
+from isthmus.edges.addresses import JMS_PARTITIONS
 from isthmus.edges.amqp.protocol.conditions import NOT_FOUND
 from isthmus.errors import Refused
 from isthmus.events.kafka import GroupSettingRefused, QueueTooOld
@@ -19,9 +20,6 @@ from isthmus.kafka.share_state import PartitionState
 
 KEPT: Final = 10_000
 """How many queues' settings are remembered; then they are asked for anew."""
-QUEUE_PARTITIONS: Final = 1
-"""A queue that the bridge makes has one: only then do its messages come in the order in which they were
-sent, whoever sent them. A share group gives any number of receivers their part of it."""
 _COUNT_LIMIT: Final = "share.delivery.count.limit"
 _LOCK: Final = "share.record.lock.duration.ms"
 _LOCKS: Final = "share.partition.max.record.locks"
@@ -63,14 +61,14 @@ class ReceiverAdmin:
     """Asks and tells Kafka. To be used on one event loop."""
 
     def __init__(self, admin: KafkaAdmin, *, auto_create: bool, partitions: int) -> None:
-        """``partitions`` is how many topics get that are made. Queues get one."""
+        """``partitions`` is how many topics get that are made. JMS destinations get `JMS_PARTITIONS`."""
         self._admin = admin
         self._auto_create = auto_create
         self._partitions = partitions
         self._queues: dict[str, QueueGroup] = {}
         self._told: set[str] = set()
 
-    async def partitions(self, topic: str, *, queue: bool = False) -> list[int]:
+    async def partitions(self, topic: str, *, jms: bool = False) -> list[int]:
         """The partitions of a topic, which is made where that is allowed. Raises `Refused` without one."""
         try:
             values.topic_name(topic)
@@ -80,7 +78,7 @@ class ReceiverAdmin:
         if found is None:
             if not self._auto_create:
                 raise Refused(NOT_FOUND, f"there is no topic {topic}")
-            found = await self._admin.create_topic(topic, QUEUE_PARTITIONS if queue else self._partitions)
+            found = await self._admin.create_topic(topic, JMS_PARTITIONS if jms else self._partitions)
         return found.partitions
 
     async def ends(self, topic: str, partitions: Collection[int]) -> dict[int, int]:

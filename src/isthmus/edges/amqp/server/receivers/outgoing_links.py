@@ -118,9 +118,7 @@ class KafkaOutgoingLinks:
         origin = origin_of(asked, bare_is_queue=self._bare_is_queue)
         if origin.kind is Kind.TEMPORARY:
             return self._open_temporary(request, asked, filters, origin)
-        partitions = await self._groups.partitions(
-            origin.topic, queue=origin.kind in (Kind.QUEUE, Kind.BROWSER)
-        )
+        partitions = await self._groups.partitions(origin.topic, jms=origin.kind is not Kind.GROUP)
         supply, closed = await self._source_for(request, asked, origin, filters, partitions)
         own = _own(origin, filters, request)
         return KafkaOutgoingLink(

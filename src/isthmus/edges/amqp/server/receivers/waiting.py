@@ -147,13 +147,13 @@ class View:
         return self.fitting[self._next]
 
     def choose(self) -> QueueSource:
-        """Take `next`, for whoever gave it back, else for each in turn."""
+        """Take `next`, for whoever gave it back, else for each in turn, the first to come first."""
         waiting = self.fitting.pop(self._next)
         able = self._able(waiting)
         if waiting.giver in able:
             return waiting.giver
-        self._turn += 1
-        return able[self._turn % len(able)]
+        turn, self._turn = self._turn, self._turn + 1
+        return able[turn % len(able)]
 
     def discard(self) -> None:
         """Drop what others have taken."""

@@ -47,7 +47,7 @@ MESSAGE = AmqpMessage(
         "region = 'US' OR amount = 15 AND urgent",
         "(region = 'US' OR amount = 15) AND urgent",
         "missing = 1 OR urgent",
-        "kafka_partition IS NULL",
+        "JMS_kafka_partition IS NULL",
     ],
 )
 def test_what_is_true_is_wanted(text: str) -> None:
