@@ -91,7 +91,6 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         ),
         # Every plan is also written as text, for a page that nobody looks at.
         "spark.sql.ui.explainMode": "simple",
-        "spark.sql.maxPlanStringLength": "1000",
         # Base64 in JSON is one line.
         "spark.sql.chunkBase64String.enabled": "false",
         # Spark's own pattern, and what Kafka's options call their secrets.
