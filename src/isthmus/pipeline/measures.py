@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -33,12 +34,32 @@ def code(outcome: Outcome) -> int:
 
 def now_ms() -> Column:
     """The time as this row is worked on: a batch of the real-time mode goes on for minutes."""
-    return F.reflect(F.lit("java.lang.System"), F.lit("currentTimeMillis")).cast("long")
+    return _clock("currentTimeMillis")
 
 
 def now_ns() -> Column:
     """The same for measuring durations."""
-    return F.reflect(F.lit("java.lang.System"), F.lit("nanoTime")).cast("long")
+    return _clock("nanoTime")
+
+
+def _clock(method: str) -> Column:
+    """A clock of Java's, in compiled code. SQL's own `reflect` would have Spark interpret the whole step, and
+    copy every row before it and behind it."""
+    jvm: Any = SparkContext._active_spark_context._jvm  # type: ignore[union-attr]
+    nothing = getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$")
+    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    read = jvm.org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke(
+        jvm.java.lang.Class.forName("java.lang.System"),
+        jvm.org.apache.spark.sql.types.DataTypes.LongType,
+        method,
+        nothing,
+        nothing,
+        False,  # nothing to be null
+        False,
+        False,  # another value each time
+        none,
+    )
+    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(read))
 
 
 def aggregates(routes: int) -> list[Column]:
