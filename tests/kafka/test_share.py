@@ -140,6 +140,56 @@ def test_no_more_is_acquired_than_was_requested_and_in_order(kafka_servers: str)
     with_group(kafka_servers, scenario)
 
 
+def test_the_next_request_is_out_before_records_are_handed_on(kafka_servers: str) -> None:
+    async def scenario(group: Group) -> None:
+        order: list[str] = []
+        send = group.client.send
+
+        async def note(node_id: int, request: object, **others: object) -> object:
+            if not isinstance(request, ShareFetch):
+                return await send(node_id, request, **others)  # type: ignore[arg-type]
+            order.append("request")
+            answer = await send(node_id, request, **others)  # type: ignore[arg-type]
+            order.append("answer")
+            return answer
+
+        group.client.send = note  # type: ignore[method-assign]
+        group.publish(*numbers(3))
+        member, got = group.member()
+        got.on_acquired = lambda records: order.append(f"{len(records)} records")  # type: ignore[method-assign]
+        member.request(5)
+        await eventually(lambda: "3 records" in order)
+        at = order.index("3 records")
+        assert order[at - 2 : at] == ["answer", "request"]
+
+    with_group(kafka_servers, scenario)
+
+
+def test_what_is_about_to_be_handed_on_counts_as_had(kafka_servers: str) -> None:
+    async def scenario(group: Group) -> None:
+        loop, send = asyncio.get_running_loop(), group.client.send
+
+        async def ask_again(node_id: int, request: object, **others: object) -> object:
+            answer = await send(node_id, request, **others)  # type: ignore[arg-type]
+            if isinstance(request, ShareFetch) and not got.acquired:
+                loop.call_soon(member.request, 5)  # by who does not know yet what came
+            return answer
+
+        group.client.send = ask_again  # type: ignore[method-assign]
+        group.publish(*numbers(20))
+        member, got = group.member()
+        member.request(5)
+        await eventually(lambda: got.acquired)
+        await member.close()
+        assert got.offsets == [0, 1, 2, 3, 4]
+        other, rest = group.member()
+        other.request(20)
+        await eventually(lambda: len(rest.acquired) == 20)
+        assert [record.delivery_count for record in rest.acquired] == [2] * 5 + [1] * 15
+
+    with_group(kafka_servers, scenario)
+
+
 def test_more_is_acquired_while_nothing_is_acknowledged(kafka_servers: str) -> None:
     async def scenario(group: Group) -> None:
         member, got = group.member()

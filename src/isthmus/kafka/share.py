@@ -38,6 +38,7 @@ from isthmus.events.kafka import (
     LocksLost,
     QueueAvailable,
     QueueLeftUnannounced,
+    QueueSessionFailed,
     QueueUnavailable,
 )
 from isthmus.kafka.client import ResilientClient
@@ -128,6 +129,8 @@ class ShareMember:
         self._wanted = 0
         self._claimed = 0
         """How many of those that are wanted have been asked for."""
+        self._arriving: list[AcquiredRecord] = []
+        """Records that the listener will have in a moment."""
         self._epoch = 0
         self._assigned: frozenset[int] = frozenset()
         self._undecided = 0
@@ -151,9 +154,9 @@ class ShareMember:
         """
         if count and not self._wanted:
             self.idle = False  # since then something may have come
-        self._wanted = count
+        self._wanted = max(0, count - len(self._arriving))
         self.draining = drain
-        if count:
+        if self._wanted:
             self._wake_all()
 
     @property
@@ -368,12 +371,29 @@ class ShareMember:
         self._wanted = max(0, self._wanted - len(fresh))
         if fresh and not self._closing:  # else the end of the session releases them
             self.idle = False
-            self.listener.on_acquired(fresh)
+            if not self._arriving:
+                self._loop.call_soon(self._hand_on)  # the next request goes first: Kafka works meanwhile
+            self._arriving += fresh
         if self._wanted:
             self._wake_all()
 
+    def _hand_on(self) -> None:
+        arrived, self._arriving = self._arriving, []
+        if self._closing:
+            return
+        records = [each for each in arrived if each.lock is not LOST]
+        for each in arrived:
+            self.forget(each)
+        try:
+            self.listener.on_acquired(records)
+        except Exception as error:  # whatever it is, those who wait for records must be told
+            QueueSessionFailed(self.topic).emit(trace=error)
+            self.fail(error)
+
     def found_nothing(self) -> None:
         """A fetch has ended without records, or waits for some."""
+        if self._arriving:
+            return
         if not self.idle and all(each.found_nothing for each in self.sessions.values()):
             self.idle = True
         if self.idle:
