@@ -40,7 +40,17 @@ _JVM = ("-XX:+UseParallelGC", "-XX:-DontCompileHugeMethods", "-XX:MetaspaceSize=
 _HERE = Path(str(resources.files(__package__)))
 # Rules of Spark's optimiser that take long to find nothing in the router's plan. Between two batches messages
 # wait while Spark plans.
-_VAIN_RULES = ("RemoveRedundantAliases", "OptimizeCsvJsonExprs")
+_VAIN_RULES = (
+    "catalyst.optimizer.FoldablePropagation",
+    "catalyst.optimizer.NullDownPropagation",
+    "catalyst.optimizer.OptimizeCsvJsonExprs",
+    "catalyst.optimizer.PushProjectionThroughUnion",
+    "catalyst.optimizer.RemoveRedundantAliases",
+    "catalyst.optimizer.UnwrapCastInBinaryComparison",
+    "execution.datasources.PruneFileSourcePartitions",
+    "execution.datasources.PushVariantIntoScan",
+    "execution.datasources.SchemaPruning",
+)
 
 # A start plans, and does so a few times. The second compiler took five seconds and more for the code that
 # plans, which is never paid back: it is for what works on records.
@@ -86,9 +96,7 @@ def start_session(name: str, settings: PipelineSettings, *, tasks: int, log_dir:
         "spark.sql.optimizer.dynamicPartitionPruning.enabled": "false",
         "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
         "spark.sql.constraintPropagation.enabled": "false",
-        "spark.sql.optimizer.excludedRules": ",".join(
-            f"org.apache.spark.sql.catalyst.optimizer.{rule}" for rule in _VAIN_RULES
-        ),
+        "spark.sql.optimizer.excludedRules": ",".join(f"org.apache.spark.sql.{rule}" for rule in _VAIN_RULES),
         # Every plan is also written as text, for a page that nobody looks at.
         "spark.sql.ui.explainMode": "simple",
         # Base64 in JSON is one line.
