@@ -65,6 +65,8 @@ class Link(ABC):
         self.detach_sent = False
         self.detached = False
         """Whether the peer has detached it, or the session is over."""
+        self._resumable: frozenset[bytes] = frozenset()
+        """The tags of deliveries that we have told the peer to be unsettled."""
         self.handler: LinkHandler | None = None
         """Whoever is told what happens on the link. The application sets it."""
 
@@ -97,6 +99,7 @@ class Link(ABC):
         if self.remote_handle is None:
             self.session.expect_answer(self)
         self.source, self.target = source, target
+        self._resumable = frozenset(unsettled or ())
         if self.role == RECEIVER:
             self.max_message_size = max_message_size
         self.session.write(
@@ -219,6 +222,7 @@ class Receiver(Link):
             settled is True,
             None if state is None else self._state_of(state),
             message_format or 0,
+            self.rcv_settle_mode,
         )
         self.session.began(delivery)
         events.append(delivery)
@@ -237,8 +241,6 @@ class Receiver(Link):
                 raise _bad_transfer(fields)
         if mode is not None and (type(mode) is not UByte or mode > self.rcv_settle_mode):
             raise LinkFault(INVALID_FIELD, "rcv-settle-mode is not the one that the link has")
-        if resume:
-            raise LinkFault(NOT_IMPLEMENTED, "deliveries cannot be resumed")
         partial = self._partial
         if partial is None:
             if type(id) is not UInt or type(tag) is not bytes or len(tag) > MAX_TAG_BYTES:
@@ -247,7 +249,15 @@ class Receiver(Link):
                 raise LinkFault(TRANSFER_LIMIT_EXCEEDED, "a transfer beyond the credit of the link")
             self.credit -= 1
             self.delivery_count = (self.delivery_count + 1) & UINT_MAX
-            partial = Delivery(self, id, tag, b"", message_format=message_format or 0)
+            partial = Delivery(
+                self,
+                id,
+                tag,
+                b"",
+                message_format=message_format or 0,
+                rcv_settle_mode=self.rcv_settle_mode if mode is None else mode,
+                resumed=resume is True,
+            )
             self.session.began(partial)
             self._partial = partial
         elif (id is not None and id != partial.id) or (tag is not None and tag != partial.tag):
@@ -259,8 +269,7 @@ class Receiver(Link):
         if state is not None:
             partial.state = self._state_of(state)
         if aborted:
-            self.drop_partial()
-            self.session.forget_delivery(partial)
+            self._ignore(partial)
             return
         self._pieces += payload
         connection = self.session.connection
@@ -270,6 +279,9 @@ class Receiver(Link):
         if connection.partial_bytes > connection.limits.max_partial_bytes:
             raise LinkFault(RESOURCE_LIMIT_EXCEEDED, "too many unfinished messages on one connection")
         if not more:
+            if partial.resumed and partial.tag not in self._resumable:  # is to be ignored (2.7.5)
+                self._ignore(partial)
+                return
             partial.data = bytes(self._pieces)
             self.drop_partial()
             if partial.settled:
@@ -286,6 +298,13 @@ class Receiver(Link):
         self.session.connection.partial_bytes -= len(self._pieces)
         self._partial = None
         self._pieces = bytearray()
+
+    def _ignore(self, partial: Delivery) -> None:
+        """Forget a message that nobody is told of, and give its credit back."""
+        self.drop_partial()
+        self.session.forget_delivery(partial)
+        if not self.drain:
+            self.grant(1)
 
     def _too_large(self, size: int) -> LinkFault:
         return LinkFault(

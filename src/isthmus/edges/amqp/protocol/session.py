@@ -170,8 +170,11 @@ class Session:
 
     def update(self, delivery: Delivery, state: Composite) -> None:
         """Tell the peer a state without settling: what a transaction's outcome will be, for one."""
-        self.flush()
-        self.write(Disposition(delivery.link.role, delivery.id, None, False, state))
+        role = delivery.link.role
+        unsettled = self._incoming if role == RECEIVER else self._outgoing
+        if unsettled.get(delivery.id) is delivery:
+            self.flush()
+            self.write(Disposition(role, delivery.id, None, False, state))
 
     # What links call
 

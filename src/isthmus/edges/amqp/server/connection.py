@@ -70,6 +70,8 @@ class ServerConnection(AmqpTransport):
         self._suspended: dict[tuple[str, bool], ServerLink] = {}
         self.receivers = 0
         """How many of them the client receives on."""
+        self.answered = 0
+        """How many of its messages have their outcome, and wait for the client to settle them."""
         self.address = ""
         """The network address that the client comes from."""
         self.is_open = False

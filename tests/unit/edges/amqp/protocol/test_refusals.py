@@ -180,7 +180,6 @@ LINK_DETACHES: dict[str, tuple[Step, str]] = {
         lambda peer: (peer.transfer(more=True), peer.transfer(delivery_id=1, delivery_tag=b"2")),
         "amqp:not-allowed",
     ),
-    "a transfer that resumes": (lambda peer: peer.transfer(resume=True), "amqp:not-implemented"),
     "a mode that the link does not have": (
         lambda peer: peer.transfer(rcv_settle_mode=1),
         "amqp:invalid-field",

@@ -184,6 +184,28 @@ def test_an_aborted_message_never_arrives_and_the_next_one_does() -> None:
     assert pair.arrived()[0].link.session.unsettled == 1
 
 
+def test_an_aborted_message_gives_its_credit_back() -> None:
+    pair = Pair(credit=2)
+    link = pair.sender()
+    for n in range(5):
+        link.send(b"%d" % n, b"one ", more=True)
+        link.abort()
+        pair.talk()
+    assert link.credit == 2
+
+
+def test_a_delivery_that_is_resumed_and_not_known_to_be_unsettled_is_ignored() -> None:
+    pair = Pair(credit=1)
+    link = pair.sender()
+    link.send(b"1", b"one", resume=True)
+    pair.talk()
+    assert link.credit == 1
+    link.send(b"2", b"two")
+    pair.talk()
+    assert [each.data for each in pair.arrived()] == [b"two"]
+    assert pair.arrived()[0].link.session.unsettled == 1
+
+
 def two_links(pair: Pair) -> tuple[Sender, Sender]:
     first = pair.sender("first")
     second = first.session.sender("second")
