@@ -35,6 +35,7 @@ from isthmus.edges.amqp.protocol.terms import (
 from isthmus.edges.amqp.server.contract import ReceiverRequest
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSource
 from isthmus.edges.amqp.server.receivers.selected import has_expired
+from isthmus.edges.amqp.server.receivers.turns import Turns
 from isthmus.errors import HardFailure, OversizeFailure, RefusedFailure, SoftFailure
 from isthmus.events.amqp import RecordSkipped
 from isthmus.journal.layout import CLIENT, HEADER_PREFIX
@@ -95,7 +96,9 @@ class KafkaOutgoingLink:
         unwanted_client: str | None = None,
         undeliverable: Undeliverable = skip,
         closed: Ended | None = None,
+        turns: Turns | None = None,
     ) -> None:
+        """``turns`` is for those who want some messages only."""
         self.source = source
         self._request = request
         self._link = request.link
@@ -105,6 +108,7 @@ class KafkaOutgoingLink:
         self._unwanted_client = None if unwanted_client is None else unwanted_client.encode()
         self._address = (source.address or "").encode()
         self._is_plain = converter is JMS and wants is everything
+        self._turns = None if wants is everything else turns or Turns()
         self._undeliverable = undeliverable
         self._closed = closed
         self._settles = request.attach.snd_settle_mode == SETTLED
@@ -310,6 +314,9 @@ class KafkaOutgoingLink:
         if self._resumed or not self._sends_new:
             return
         while self._ready and link.credit > 0 and link.attached and not self._request.congested():
+            if self._turns is not None and not self._turns.has_time():
+                self._turns.later(self.on_flow)
+                break
             record = self._ready.popleft()
             try:
                 data = self._encode(record)

@@ -41,6 +41,7 @@ from isthmus.edges.amqp.server.receivers.subscriptions import (
 )
 from isthmus.edges.amqp.server.receivers.temporary import LIMIT_BYTES, TemporaryForm, TemporaryQueues
 from isthmus.edges.amqp.server.receivers.traced import TracedSource
+from isthmus.edges.amqp.server.receivers.turns import Turns
 from isthmus.errors import Refused, RefusedFailure, SoftFailure
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.consumer import COMMITTED
@@ -102,9 +103,17 @@ class KafkaOutgoingLinks:
         self._undeliverable = undeliverable
         self._budget = ByteBudget(link_bytes, total_bytes)
         self._traces = traces
-        self._queues = Queues(self._admin.client, undeliverable=undeliverable, max_deliveries=max_deliveries)
+        self._turns = Turns()
+        self._queues = Queues(
+            self._admin.client,
+            undeliverable=undeliverable,
+            max_deliveries=max_deliveries,
+            turns=self._turns,
+        )
         self._shared = SharedReaders(kafka, undeliverable=undeliverable)
-        self._temporary = TemporaryQueues(kafka, temporary_topic, self._temporary_ends, self._overflow)
+        self._temporary = TemporaryQueues(
+            kafka, temporary_topic, self._temporary_ends, self._overflow, turns=self._turns
+        )
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self, request: ReceiverRequest) -> KafkaOutgoingLink:
@@ -130,6 +139,7 @@ class KafkaOutgoingLinks:
             unwanted_client=own,
             undeliverable=self._undeliverable,
             closed=closed,
+            turns=self._turns,
         )
 
     def _budgeted(self, supply: RecordSource, source: Source) -> BudgetedSource:
@@ -186,6 +196,7 @@ class KafkaOutgoingLinks:
             unwanted_client=_own(origin, filters, request),
             wants=everything if selector is None else selector.wants,
             undeliverable=self._undeliverable,
+            turns=self._turns,
         )
 
     @property
