@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-TURN_S: Final = 0.01
+TURN_S: Final = 0.005
 
 
 class Turns:
