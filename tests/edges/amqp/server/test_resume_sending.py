@@ -251,7 +251,7 @@ def test_a_rejection_is_kept_with_its_error(server: RunningServer) -> None:
 
 
 def test_too_many_kept_outcomes_make_room(server: RunningServer) -> None:
-    server.call(lambda: setattr(server.amqp.suspended, "_max_outcomes", 3))
+    server.call(lambda: setattr(server.amqp.suspended, "_max_bytes", 300))
     for container_id in ("one", "two"):
         with RawWire(server.port) as lost:
             link = Link(lost.open(container_id=container_id))

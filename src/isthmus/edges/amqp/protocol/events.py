@@ -30,7 +30,7 @@ class Delivery(msgspec.Struct, eq=False):
     settled: bool = False
     """Whether it is settled, by either side."""
     state: object = None
-    """What the peer said of it last: a struct of `terms`, or None."""
+    """What the peer sent it with, or settled it with: a struct of `terms`, or None."""
     message_format: int = 0
     rcv_settle_mode: int = FIRST
     """Of an incoming one: whether we settle it first, or the peer does once it knows the outcome."""

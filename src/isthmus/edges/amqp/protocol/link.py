@@ -32,7 +32,7 @@ from isthmus.edges.amqp.protocol.performatives import (
     Detach,
     Flow,
 )
-from isthmus.edges.amqp.protocol.terms import DELIVERY_STATES, Error, Source, Target
+from isthmus.edges.amqp.protocol.terms import DELIVERY_STATES, Error, Source, Target, TransactionalState
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.protocol.handler import LinkHandler
@@ -57,7 +57,6 @@ class Link(ABC):
         self.rcv_settle_mode = FIRST
         self.max_message_size = 0
         """The largest message that the receiver of the two takes, in bytes; 0 is any."""
-        self.properties: dict[Any, Any] | None = None
         self.credit = 0
         self.delivery_count = 0
         self.drain = False
@@ -65,6 +64,8 @@ class Link(ABC):
         self.detach_sent = False
         self.detached = False
         """Whether the peer has detached it, or the session is over."""
+        self.attach_bytes = 0
+        """How large the peer's attach was, and so what is known of the link."""
         self._resumable: frozenset[bytes] = frozenset()
         """The tags of deliveries that we have told the peer to be unsettled."""
         self.handler: LinkHandler | None = None
@@ -229,9 +230,16 @@ class Receiver(Link):
 
     def _state_of(self, value: object) -> object:
         """The state that a transfer has. All those of a transaction have the same."""
-        if value != self._last_state[0]:
-            self._last_state = (value, _delivery_state(value))
-        return self._last_state[1]
+        if value == self._last_state[0]:
+            return self._last_state[1]
+        state = _delivery_state(value)
+        if isinstance(state, TransactionalState):
+            if state.outcome is not None or len(state.txn_id) > MAX_TAG_BYTES:
+                return TransactionalState(
+                    state.txn_id
+                )  # what has an outcome is the receiver's to say (4.4.1)
+            self._last_state = (value, state)
+        return state
 
     def _on_part(self, fields: list[Any], payload: bytes, events: list[Event]) -> None:
         """Take a frame of a message of several, or one with a rare field."""

@@ -271,7 +271,7 @@ class Session:
     def suspend(self, link: Link) -> None:
         """Keep what is unsettled of a link that is detached."""
         self._waiting = deque(each for each in self._waiting if each[0] is not link)
-        self._remove(link)
+        self._free_name(link)
         self.suspended[link] = None
 
     def forget(self, link: Link) -> None:
@@ -414,9 +414,9 @@ class Session:
             raise SessionFault(RESOURCE_LIMIT_EXCEEDED, "dispositions of deliveries that there are none of")
         for id in ids:
             delivery = unsettled[id]
-            if state is not None:
-                delivery.state = state
             if disposition.settled:
+                if state is not None:
+                    delivery.state = state
                 delivery.settled = True
                 del unsettled[id]
             _tell_disposed(delivery, state, disposition.settled, events)
@@ -439,7 +439,8 @@ class Session:
         link.remote_handle = attach.handle
         self._by_remote_handle[attach.handle] = link
         link.snd_settle_mode, link.rcv_settle_mode = attach.snd_settle_mode, attach.rcv_settle_mode
-        link.source, link.target, link.properties = attach.source, attach.target, attach.properties
+        link.source, link.target = attach.source, attach.target
+        self.connection.count_attach(link)
         if attach.role == SENDER:
             link.delivery_count = attach.initial_delivery_count or 0
         elif attach.max_message_size:
@@ -481,6 +482,11 @@ class Session:
     # Inside
 
     def _remove(self, link: Link) -> None:
+        self._free_name(link)
+        self.connection.uncount_attach(link)
+
+    def _free_name(self, link: Link) -> None:
+        """Let the link's handle and name be another's."""
         self.links.pop(link.handle, None)
         active = self.connection.active
         if active.get((link.name, link.role)) is link:

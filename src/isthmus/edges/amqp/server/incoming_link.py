@@ -72,6 +72,8 @@ if TYPE_CHECKING:
 
 MAX_ANSWERED: Final = 10_000
 """How many deliveries of a connection may wait for the client to settle them."""
+OUTCOME_BYTES: Final = 64
+"""What an outcome and its tag have, roughly."""
 _DESTINATION_HEADER: Final = f"{HEADER_PREFIX}{DESTINATION_TYPE}"
 _DELIVERY_TAG: Final = Symbol("delivery-tag")
 _END_THE_LINK: Final = (UNKNOWN_TRANSACTION, NOT_IMPLEMENTED)
@@ -163,9 +165,9 @@ class IncomingLink(ServerLink):
         return lasts_s(self._target, connected=connected) if is_any else 0.0
 
     @property
-    def outcomes(self) -> int:
-        """How many are kept."""
-        return len(self._unsettled)
+    def kept_bytes(self) -> int:
+        """With the outcomes that the client may ask for."""
+        return super().kept_bytes + OUTCOME_BYTES * len(self._unsettled)
 
     def on_delivery(self, delivery: Delivery) -> None:
         """Take a message."""

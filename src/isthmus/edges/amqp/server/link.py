@@ -122,9 +122,9 @@ class ServerLink(ABC):
         return 0.0
 
     @property
-    def outcomes(self) -> int:
-        """How many outcomes of messages are kept for a client that resumes it."""
-        return 0
+    def kept_bytes(self) -> int:
+        """Roughly what is kept of it for a client that resumes it, beside messages."""
+        return self._link.attach_bytes
 
     # What the transport calls
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 RESUMABLE_S: Final = 60
 """How long a link is kept at most."""
 MAX_KEPT: Final = 1000
-MAX_OUTCOMES: Final = 100_000
-"""How many outcomes of messages are kept at most, of all links."""
+MAX_KEPT_BYTES: Final = 8 * 2**20
+"""What is kept of them at most, beside the messages of receivers."""
 LINK_DETACH: Final = "link-detach"
 """The expiry policy of a terminus of which nothing is kept."""
 CONNECTION_CLOSE: Final = "connection-close"
@@ -65,16 +65,16 @@ class LinkKey(NamedTuple):
 class SuspendedLinks:
     """The links that are kept. To be used on one event loop."""
 
-    def __init__(self, max_kept: int = MAX_KEPT, max_outcomes: int = MAX_OUTCOMES) -> None:
+    def __init__(self, max_kept: int = MAX_KEPT, max_bytes: int = MAX_KEPT_BYTES) -> None:
         self._max_kept = max_kept
-        self._max_outcomes = max_outcomes
+        self._max_bytes = max_bytes
         self._links: dict[LinkKey, tuple[ServerLink, asyncio.TimerHandle]] = {}
 
     def keep(self, key: LinkKey, link: ServerLink, seconds: float) -> None:
         """Keep a link for so long, unless it is taken. One of the same key gives way."""
         self._expire(key)
-        room = self._max_outcomes - link.outcomes
-        while len(self._links) >= self._max_kept or (self._links and self._outcomes > room):
+        room = self._max_bytes - link.kept_bytes
+        while len(self._links) >= self._max_kept or (self._links and self._kept_bytes > room):
             self._expire(next(iter(self._links)))
         timer = asyncio.get_running_loop().call_later(seconds, self._expire, key)
         self._links[key] = link, timer
@@ -92,8 +92,8 @@ class SuspendedLinks:
             self._expire(key)
 
     @property
-    def _outcomes(self) -> int:
-        return sum(link.outcomes for link, _ in self._links.values())
+    def _kept_bytes(self) -> int:
+        return sum(link.kept_bytes for link, _ in self._links.values())
 
     def _expire(self, key: LinkKey) -> None:
         link = self.take(key)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.amqp.engines import Pair, RawPeer, one, performatives
 
-from isthmus.codecs.amqp import Described, Reader, UInt, ULong, encode_value
+from isthmus.codecs.amqp import Described, Reader, Symbol, UInt, ULong, encode_value
 from isthmus.edges.amqp.protocol import (
     Closed,
     Delivery,
@@ -23,6 +23,7 @@ from isthmus.edges.amqp.protocol.terms import (
     ACCEPTED,
     Accepted,
     Error,
+    Modified,
     Rejected,
     Released,
     TransactionalState,
@@ -147,7 +148,7 @@ def test_a_state_can_be_told_before_it_is_settled() -> None:
     pair.talk()
     told = one(pair.at_server, Disposed)
     assert (told.deliveries, told.settled) == ([sent], False)
-    assert sent.state == TransactionalState(b"tx", ACCEPTED)
+    assert told.state == TransactionalState(b"tx", ACCEPTED)
     sent.settle(ACCEPTED)
     pair.talk()
     assert arrived.settled
@@ -158,6 +159,19 @@ def test_a_transaction_goes_with_a_transfer() -> None:
     pair.sender().send(b"tag", b"x" * 1000, state=TransactionalState(b"tx"))
     pair.talk()
     assert pair.arrived()[0].state == TransactionalState(b"tx")
+
+
+def test_what_a_peer_says_besides_is_not_kept_with_each_delivery() -> None:
+    pair = Pair()
+    link = pair.sender()
+    large = Modified(message_annotations={Symbol("why"): "x" * 1000})
+    sent = link.send(b"tag", b"x", state=TransactionalState(b"tx", large.described()))
+    pair.talk()
+    [arrived] = pair.arrived()
+    assert arrived.state == TransactionalState(b"tx")
+    arrived.update(TransactionalState(b"tx", large.described()))
+    pair.talk()
+    assert sent.state is None
 
 
 def test_a_message_may_be_sent_bit_by_bit() -> None:

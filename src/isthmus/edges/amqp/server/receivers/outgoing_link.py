@@ -46,6 +46,9 @@ SENDER_HEADERS: Final = (CLIENT, f"{HEADER_PREFIX}{CLIENT}")
 DRAIN_S = 8.0
 """How long an answer to drain waits for Kafka to say what it has. Joining a group takes seconds."""
 
+MAX_REASON: Final = 1000
+"""How many characters of a reason for a rejection are of interest."""
+
 Undeliverable = Callable[[ReceivedRecord, SoftFailure], Awaitable[None]]
 """Keeps a record that no receiver takes, as the policy says. Raises `HardFailure` if it cannot."""
 
@@ -435,8 +438,8 @@ class _Acknowledgements:
         self._decided: dict[Delivery, tuple[PolledRecord, object]] = {}
 
     def add(self, delivery: Delivery, record: PolledRecord, outcome: object) -> None:
-        """Remember an outcome."""
-        self._decided[delivery] = record, outcome
+        """Remember an outcome: as much of it as matters, for however long the transaction takes."""
+        self._decided[delivery] = record, _lean(outcome)
 
     def has(self, delivery: Delivery) -> bool:
         """Whether an outcome of it is remembered."""
@@ -460,7 +463,24 @@ class _Acknowledgements:
             self._link.fail(delivery, record)
 
 
+def _lean(outcome: object) -> object:
+    """An outcome without what is not acted on. Whatever is none counts as released."""
+    match outcome:
+        case None | Accepted() | Released():
+            return outcome
+        case Modified():
+            return Modified(outcome.delivery_failed, outcome.undeliverable_here)
+        case Rejected(Error() as error):
+            return Rejected(
+                Error(error.condition[:MAX_REASON], (error.description or "")[:MAX_REASON] or None)
+            )
+        case Rejected():
+            return outcome
+        case _:
+            return RELEASED
+
+
 def _said(error: Error | None) -> str:
-    return (
-        "no reason given" if error is None else f"{error.condition}: {error.description or ''}".rstrip(": ")
-    )
+    if error is None:
+        return "no reason given"
+    return f"{error.condition}: {error.description or ''}".rstrip(": ")[:MAX_REASON]
