@@ -516,7 +516,7 @@ class Connection:
             raise ConnectionFault(NOT_ALLOWED, "the connection is open already")
         if open.max_frame_size < MIN_MAX_FRAME_BYTES:
             raise ConnectionFault(FRAMING_ERROR, f"max-frame-size is below {MIN_MAX_FRAME_BYTES}")
-        self.remote_open = open
+        self.remote_open = Open(open.container_id)  # what else it says is not kept
         self.remote_max_frame_size = min(open.max_frame_size, self.limits.max_frame_size)
         self._remote_channel_max = open.channel_max
         if open.idle_time_out:

@@ -101,7 +101,7 @@ class KafkaOutgoingLink:
         closed: Ended | None = None,
         turns: Turns | None = None,
     ) -> None:
-        """``turns`` is for those who want some messages only."""
+        """``turns`` is the time that there is to convert records, and to compare them."""
         self.source = source
         self._request = request
         self._link = request.link
@@ -111,7 +111,7 @@ class KafkaOutgoingLink:
         self._unwanted_client = None if unwanted_client is None else unwanted_client.encode()
         self._address = (source.address or "").encode()
         self._is_plain = converter is JMS and wants is everything
-        self._turns = None if wants is everything else turns or Turns()
+        self._turns = turns or Turns()
         self._undeliverable = undeliverable
         self._closed = closed
         self._settles = request.attach.snd_settle_mode == SETTLED
@@ -297,6 +297,9 @@ class KafkaOutgoingLink:
         """Send what the client resumes: what it has decided is only settled, the rest is sent again."""
         link = self._link
         while self._resumed and link.credit > 0 and link.attached and not self._request.congested():
+            if not self._turns.has_time():
+                self._turns.later(self.on_flow)
+                return
             resumed = self._resumed.popleft()
             record = resumed.record
             if record is None:
@@ -317,7 +320,8 @@ class KafkaOutgoingLink:
         if self._resumed or not self._sends_new:
             return
         while self._ready and link.credit > 0 and link.attached and not self._request.congested():
-            if self._turns is not None and not self._turns.has_time():
+            is_plain = self._is_plain and not self._ready[0].deliveries
+            if not is_plain and not self._turns.has_time():
                 self._turns.later(self.on_flow)
                 break
             record = self._ready.popleft()

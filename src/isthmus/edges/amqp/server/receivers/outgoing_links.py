@@ -103,7 +103,8 @@ class KafkaOutgoingLinks:
         self._undeliverable = undeliverable
         self._budget = ByteBudget(link_bytes, total_bytes)
         self._traces = traces
-        self._turns = Turns()
+        self._turns, self._conversions = Turns(), Turns()
+        """Those who select do not keep others waiting."""
         self._queues = Queues(
             self._admin.client,
             undeliverable=undeliverable,
@@ -139,8 +140,11 @@ class KafkaOutgoingLinks:
             unwanted_client=own,
             undeliverable=self._undeliverable,
             closed=closed,
-            turns=self._turns,
+            turns=self._turns_of(filters),
         )
+
+    def _turns_of(self, filters: Filters) -> Turns:
+        return self._conversions if filters.selector is None else self._turns
 
     def _budgeted(self, supply: RecordSource, source: Source) -> BudgetedSource:
         if self._traces is not None:
@@ -196,7 +200,7 @@ class KafkaOutgoingLinks:
             unwanted_client=_own(origin, filters, request),
             wants=everything if selector is None else selector.wants,
             undeliverable=self._undeliverable,
-            turns=self._turns,
+            turns=self._turns_of(filters),
         )
 
     @property

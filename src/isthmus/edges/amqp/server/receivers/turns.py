@@ -1,8 +1,9 @@
-"""What comparing messages with selectors may take of each turn of the event loop, for all receivers together.
+"""What converting messages, or comparing them with selectors, may take of each turn of the event loop.
 
 How long it takes to read a message and to compare it is its sender's and its receiver's to choose. So whoever
-compares asks before each message whether there is time, and goes on in a later turn if not. Those who wait go
-on one after the other, each with one message at least: nobody's selectors hold up another's for long.
+does asks before each message whether there is time, of which all receivers together have so much, and goes on
+in a later turn if not. Those who wait go on one after the other, each with one message at least: nobody's
+messages and selectors hold up another's for long.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ class Turns:
         self._goes_on = False
         """Whether one of those who have waited goes on at the moment."""
         self._owed = False
-        """Whether that one has not compared anything yet."""
+        """Whether that one has not looked at anything yet."""
 
     def has_time(self) -> bool:
-        """Whether one more message may be compared in this turn."""
+        """Whether one more message may be looked at in this turn."""
         if self._owed:
             self._owed = False
             return True

@@ -1,4 +1,4 @@
-"""A receiver with a selector leaves others their turn, however long it looks for what it wants."""
+"""A receiver leaves others their turn, however long its messages take, and however long it looks for one."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 
+import pytest
 from tests.support.amqp.server import RunningServer
 from tests.support.amqp.wire import RawWire
 from tests.support.polling import eventually
 
 from isthmus.codecs.amqp import AmqpMessage
-from isthmus.converters import ReceivedRecord, converter
+from isthmus.converters import KafkaRecord, ReceivedRecord, converter
 from isthmus.edges.amqp.protocol.performatives import Attach, Flow, Transfer
 from isthmus.edges.amqp.protocol.terms import Source, Target
 from isthmus.edges.amqp.server.contract import ReceiverRequest
-from isthmus.edges.amqp.server.receivers.outgoing_link import KafkaOutgoingLink
+from isthmus.edges.amqp.server.receivers.outgoing_link import KafkaOutgoingLink, Wants, everything
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSink
 from isthmus.edges.amqp.server.receivers.turns import Turns
 from isthmus.kafka.records import PolledRecord
@@ -53,37 +54,44 @@ class Records:
 
 
 class Links:
-    """Makes links that want the last record, and notes in which turn of the loop each was looked at."""
+    """Makes links, and notes in which turn of the loop each record was converted."""
 
-    def __init__(self) -> None:
+    def __init__(self, wants: Wants = everything) -> None:
         self.records = Records()
         self.turns: list[int] = []
         self._turn = 0
+        self._wants = wants
+        self._form = converter("default")
 
     async def open(self, request: ReceiverRequest) -> KafkaOutgoingLink:
-        loop = asyncio.get_running_loop()
-
-        def next_turn() -> None:
-            self._turn += 1
-            if len(self.turns) < RECORDS:
-                loop.call_soon(next_turn)
-
-        def wants(message: AmqpMessage) -> bool:
-            self.turns.append(self._turn)
-            return len(self.turns) == RECORDS
-
-        next_turn()
+        self._next_turn()
         source = Source("prices")
-        form = converter("default")
-        return KafkaOutgoingLink(request, self.records, form, source, wants=wants, turns=Turns(0))
+        return KafkaOutgoingLink(request, self.records, self, source, wants=self._wants, turns=Turns(0))
+
+    def to_kafka_record(self, message: AmqpMessage) -> KafkaRecord:
+        raise AssertionError("nothing is sent")
+
+    def to_amqp_message(self, address: str, record: ReceivedRecord) -> AmqpMessage:
+        self.turns.append(self._turn)
+        return self._form.to_amqp_message(address, record)
+
+    def _next_turn(self) -> None:
+        self._turn += 1
+        if len(self.turns) < RECORDS:
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+
+def last(message: AmqpMessage) -> bool:
+    return message.encode().endswith(b"%d" % (RECORDS - 1))
 
 
 def strictly_increases(numbers: Sequence[int]) -> bool:
     return all(one < other for one, other in pairwise(numbers))
 
 
-def test_what_is_not_wanted_is_passed_over_in_many_turns() -> None:
-    links = Links()
+@pytest.mark.parametrize(("wants", "sent"), [(everything, RECORDS), (last, 1)])
+def test_records_are_converted_in_many_turns(wants: Wants, sent: int) -> None:
+    links = Links(wants)
     with RunningServer(outgoing_links=links) as server, RawWire(server.port) as wire:
         wire.open()
         flow = Flow(
@@ -96,7 +104,8 @@ def test_what_is_not_wanted_is_passed_over_in_many_turns() -> None:
             link_credit=100,
         )
         wire.send(Attach("in", 0, True, source=Source("prices"), target=Target()), flow)
-        [transfer] = wire.until(Transfer)
-        assert transfer.delivery_tag == b"0_39"
-        eventually(lambda: links.records.settled == list(range(RECORDS - 1)))
+        transfers = wire.until(Transfer, sent)
+        assert len(transfers) == sent
+        assert transfers[-1].delivery_tag == b"0_39"
+        eventually(lambda: links.records.settled == list(range(RECORDS - sent)))
         assert strictly_increases(links.turns)
