@@ -24,6 +24,7 @@ from isthmus.edges.amqp.protocol.performatives import (
 )
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Accepted, Error, Rejected, Target
 from isthmus.edges.amqp.server import incoming_link
+from isthmus.edges.amqp.server.suspended import LinkKey
 
 HOUR = Target("orders", timeout=3600)
 
@@ -145,6 +146,29 @@ def test_what_the_journal_had_not_taken_when_the_connection_was_lost_is_answered
         assert isinstance(told.state, Accepted)
         assert told.settled is (mode == FIRST)
         assert texts(server) == [message("one")]
+
+
+def test_who_resumes_a_link_is_not_compared_with_all_others(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RawWire(server.port) as many, RawWire(server.port) as wire:
+        many.open()
+        attaches = [Attach(f"link {n}", n, False, target=HOUR, initial_delivery_count=0) for n in range(100)]
+        many.send(*attaches)
+        many.until(Attach, 100)
+        wire.open()
+        keys = 0
+        made = LinkKey.of.__func__
+
+        def counted(cls: type[LinkKey], *parts: Any) -> LinkKey:
+            nonlocal keys
+            keys += 1
+            key: LinkKey = made(cls, *parts)
+            return key
+
+        monkeypatch.setattr(LinkKey, "of", classmethod(counted))
+        Link(wire, unsettled={})
+        assert 0 < keys < 10
 
 
 def test_what_is_decided_before_the_client_is_back_is_told_in_the_map(server: RunningServer) -> None:

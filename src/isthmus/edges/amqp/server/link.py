@@ -82,6 +82,8 @@ class ServerLink(ABC):
         """Done when the client need not wait for the link any longer."""
         self._link = link
         self._connection = connection
+        self.key = LinkKey.of(connection.client, link.name, link.role)
+        """What tells it apart from links of other clients, and of other names."""
         self._beyond = f"the connection has {MAX_LINKS} links" if len(connection.links) >= MAX_LINKS else None
         """Which limit of the connection the link exceeds."""
         self._granted: Granted | None = None
@@ -164,11 +166,6 @@ class ServerLink(ABC):
     def session(self) -> Session:
         """The session that it is of."""
         return self._link.session
-
-    @property
-    def key(self) -> LinkKey:
-        """What tells it apart from links of other clients, and of other names."""
-        return LinkKey.of(self._connection.client, self._link.name, self._link.role)
 
     def report(self) -> LinkReport:
         """How it stands."""

@@ -122,7 +122,7 @@ class KafkaOutgoingLinks:
         asked = request.attach.source
         if not isinstance(asked, Source):
             return await self._open_to_unsubscribe(request)
-        filters = filters_of(asked.filter)
+        filters = await self._turns.run(partial(filters_of, asked.filter))
         if asked.dynamic:
             asked = replace(asked, address=await self.create_node(asked, request.client))
         origin = origin_of(asked, bare_is_queue=self._bare_is_queue)

@@ -1,4 +1,4 @@
-"""What converting messages, or comparing them with selectors, may take of each turn of the event loop.
+"""What converting messages, and reading and comparing selectors, may take of a turn of the event loop.
 
 How long it takes to read a message and to compare it is its sender's and its receiver's to choose. So whoever
 does asks before each message whether there is time, of which all receivers together have so much, and goes on
@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 TURN_S: Final = 0.005
 
@@ -42,6 +44,23 @@ class Turns:
         """Call somebody when it is his turn; once, however often that is asked for."""
         self._begin()
         self._waiting[go_on] = None
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """What something comes to that is done as soon as there is time for it."""
+        if self.has_time():
+            return work()
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def go_on() -> None:
+            if done.done():
+                return
+            try:
+                done.set_result(work())
+            except Exception as error:
+                done.set_exception(error)
+
+        self.later(go_on)
+        return await done
 
     @property
     def _is_over(self) -> bool:

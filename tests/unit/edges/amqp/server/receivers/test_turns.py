@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from tests.support.asynchronous import eventually
 
@@ -76,3 +77,44 @@ def test_who_goes_on_later_does_so_once() -> None:
 
     asyncio.run(main())
     assert calls == ["on"]
+
+
+def test_what_takes_long_is_done_in_a_turn_of_its_own() -> None:
+    async def main() -> tuple[list[object], list[int]]:
+        turns, ticks, done = Turns(0), [0], []
+        loop = asyncio.get_running_loop()
+
+        def tick() -> None:
+            ticks[0] += 1
+            if len(done) < 3:
+                loop.call_soon(tick)
+
+        def work(number: int) -> int:
+            done.append(ticks[0])
+            if number == 1:
+                raise ValueError
+            return number
+
+        tick()
+        results = await asyncio.gather(
+            *(turns.run(partial(work, number)) for number in range(3)), return_exceptions=True
+        )
+        return [each if isinstance(each, int) else type(each) for each in results], done
+
+    results, done = asyncio.run(main())
+    assert results == [0, ValueError, 2]
+    assert len(set(done)) == 3
+
+
+def test_what_is_done_later_is_not_done_for_who_has_given_up() -> None:
+    done: list[str] = []
+
+    async def main() -> None:
+        turns = Turns(0)
+        waiting = asyncio.ensure_future(turns.run(lambda: done.append("in vain")))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await turns.run(lambda: done.append("in time"))
+
+    asyncio.run(main())
+    assert done == ["in time"]
