@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
@@ -19,7 +20,7 @@ from isthmus.edges.amqp.server.receivers.addresses import COPY, Kind, Origin, or
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
 from isthmus.edges.amqp.server.receivers.browser import BrowserSource
 from isthmus.edges.amqp.server.receivers.budget import BudgetedSource, ByteBudget
-from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
+from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of, takes_long
 from isthmus.edges.amqp.server.receivers.group import Commits, GroupSource, Reading, SentFrom
 from isthmus.edges.amqp.server.receivers.outgoing_link import (
     Ended,
@@ -115,6 +116,7 @@ class KafkaOutgoingLinks:
         self._temporary = TemporaryQueues(
             kafka, temporary_topic, self._temporary_ends, self._overflow, turns=self._turns
         )
+        self._aside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="selectors")
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self, request: ReceiverRequest) -> KafkaOutgoingLink:
@@ -122,7 +124,7 @@ class KafkaOutgoingLinks:
         asked = request.attach.source
         if not isinstance(asked, Source):
             return await self._open_to_unsubscribe(request)
-        filters = await self._turns.run(partial(filters_of, asked.filter))
+        filters = await self._filters_of(asked)
         if asked.dynamic:
             asked = replace(asked, address=await self.create_node(asked, request.client))
         origin = origin_of(asked, bare_is_queue=self._bare_is_queue)
@@ -142,6 +144,13 @@ class KafkaOutgoingLinks:
             closed=closed,
             turns=self._turns_of(filters),
         )
+
+    async def _filters_of(self, source: Source) -> Filters:
+        """What the filters ask for. A long selector is read in a thread, for as long as that takes."""
+        read = partial(filters_of, source.filter)
+        if takes_long(source.filter):
+            return await asyncio.get_running_loop().run_in_executor(self._aside, read)
+        return await self._turns.run(read)
 
     def _turns_of(self, filters: Filters) -> Turns:
         return self._conversions if filters.selector is None else self._turns
@@ -221,6 +230,7 @@ class KafkaOutgoingLinks:
 
     async def close(self) -> None:
         """Let go of Kafka, within a bounded time."""
+        self._aside.shutdown(wait=False, cancel_futures=True)
         await self._queues.close()
         await self._shared.close()
         await self._temporary.close()
