@@ -64,6 +64,8 @@ class Link(ABC):
         self.detach_sent = False
         self.detached = False
         """Whether the peer has detached it, or the session is over."""
+        self.unsettled: dict[int, Delivery] = {}
+        """Its deliveries that are not settled, by their ids: the session's are those of all its links."""
         self.attach_bytes = 0
         """How large the peer's attach was, and so what is known of the link."""
         self._resumable: frozenset[bytes] = frozenset()

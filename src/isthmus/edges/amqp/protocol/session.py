@@ -155,6 +155,7 @@ class Session:
         id = delivery.id
         if unsettled.pop(id, None) is not delivery:
             return
+        delivery.link.unsettled.pop(id, None)
         delivery.settled = True
         run = self._settling
         if run is not None:
@@ -212,7 +213,7 @@ class Session:
         self._next_outgoing_delivery_id = (id + 1) & UINT_MAX
         delivery = Delivery(link, id, tag, b"", settled, None, message_format)
         if not settled:
-            self._outgoing[id] = delivery
+            self._outgoing[id] = link.unsettled[id] = delivery
         return delivery
 
     def write_transfer(
@@ -247,6 +248,7 @@ class Session:
     def write_abort(self, delivery: Delivery) -> None:
         """Tell the peer to forget a message that was begun."""
         self._outgoing.pop(delivery.id, None)
+        delivery.link.unsettled.pop(delivery.id, None)
         self._waiting.append((delivery.link, encode_abort(delivery)))
         self._pump()
 
@@ -257,16 +259,13 @@ class Session:
             raise SessionFault(INVALID_FIELD, f"delivery-id {delivery.id} where {due} is due")
         self._next_delivery_id = (delivery.id + 1) & UINT_MAX
         if not delivery.settled:
-            self._incoming[delivery.id] = delivery
+            self._incoming[delivery.id] = delivery.link.unsettled[delivery.id] = delivery
 
     def forget_delivery(self, delivery: Delivery) -> None:
         """Forget an incoming delivery that the peer has settled or aborted."""
         delivery.settled = True
         self._incoming.pop(delivery.id, None)
-
-    def unsettled_of(self, link: Link) -> list[Delivery]:
-        """The deliveries of a link that we sent, and that are not settled."""
-        return [delivery for delivery in self._outgoing.values() if delivery.link is link]
+        delivery.link.unsettled.pop(delivery.id, None)
 
     def suspend(self, link: Link) -> None:
         """Keep what is unsettled of a link that is detached."""
@@ -279,10 +278,12 @@ class Session:
         if isinstance(link, Receiver):
             link.drop_partial()
         self.suspended.pop(link, None)
-        self._waiting = deque(each for each in self._waiting if each[0] is not link)
-        for unsettled in (self._incoming, self._outgoing):
-            for id in [id for id, delivery in unsettled.items() if delivery.link is link]:
-                del unsettled[id]
+        if self._waiting:
+            self._waiting = deque(each for each in self._waiting if each[0] is not link)
+        unsettled = self._incoming if link.role == RECEIVER else self._outgoing
+        for id in link.unsettled:
+            unsettled.pop(id, None)
+        link.unsettled.clear()
         if link.detached:
             self._remove(link)
 
@@ -419,6 +420,7 @@ class Session:
                     delivery.state = state
                 delivery.settled = True
                 del unsettled[id]
+                delivery.link.unsettled.pop(id, None)
             _tell_disposed(delivery, state, disposition.settled, events)
 
     def _on_attach(self, attach: Attach, events: list[Event]) -> None:
@@ -561,6 +563,8 @@ class Session:
                 del self.connection.active[link.name, link.role]
             if isinstance(link, Receiver):
                 link.drop_partial()
+        for link in (*self.links.values(), *self.suspended):
+            link.unsettled.clear()
         for known in (self._incoming, self._outgoing, self._by_remote_handle, self._begun, self._flows):
             known.clear()
         self._waiting.clear()

@@ -182,7 +182,7 @@ class ReceiverLink(ServerLink):
         if not isinstance(before, ReceiverLink):
             return attach
         known = attach.unsettled or {}
-        for delivery in before.session.unsettled_of(before._link):
+        for delivery in list(before._link.unsettled.values()):
             outcome = interpret(known.get(delivery.tag))
             if isinstance(outcome, OUTCOMES):
                 before.on_disposition([delivery], outcome, True)

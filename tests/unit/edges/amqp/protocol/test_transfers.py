@@ -443,3 +443,21 @@ def test_dispositions_that_decide_nothing_cannot_keep_the_engine_busy() -> None:
     ended = one(pair.server.receive_data(in_vain, 0.0), SessionEnded)
     assert ended.error is not None
     assert ended.error.condition == "amqp:resource-limit-exceeded"
+
+
+def test_a_link_knows_what_is_unsettled_of_it_and_of_no_other() -> None:
+    pair = Pair()
+    first, second = two_links(pair)
+    for n in range(3):
+        first.send(b"%d" % n, b"x")
+    second.send(b"3", b"y")
+    pair.talk()
+    at_server = [each.link for each in pair.arrived()]
+    assert [len(link.unsettled) for link in (first, second, at_server[0], at_server[3])] == [3, 1, 3, 1]
+    pair.arrived()[1].settle(ACCEPTED)
+    pair.talk()
+    assert [len(link.unsettled) for link in (first, second, at_server[0], at_server[3])] == [2, 1, 2, 1]
+    at_server[0].detach()
+    assert (len(at_server[0].unsettled), at_server[0].session.unsettled) == (0, 1)
+    first.session.end()
+    assert [len(link.unsettled) for link in (first, second)] == [0, 0]
