@@ -38,6 +38,7 @@ _PRIORITIES: Final = [Header(str(priority), HeaderType.INT) for priority in rang
 _REDELIVERED: Final = Header("true", HeaderType.BOOLEAN)
 _NOT_REDELIVERED: Final = Header("false", HeaderType.BOOLEAN)
 _FIRST_DELIVERY: Final = Header("1", HeaderType.INT)
+_MAX_LONG: Final = 2**63 - 1
 _DESTINATION_HEADERS: Final = [Header(name) for name in DESTINATION_TYPES]
 
 _BYTES: Final = BodyKind.BYTES
@@ -136,8 +137,8 @@ def standard_headers(parts: Index, kind: BodyKind, received_ms: int | None) -> d
     if expiration is not None:
         headers["Expiration"] = Header(str(expiration), HeaderType.LONG)
     delivery_time = annotations.get(DELIVERY_TIME)
-    if isinstance(delivery_time, int):
-        headers["DeliveryTime"] = Header(str(delivery_time), HeaderType.LONG)
+    if isinstance(delivery_time, int) and not isinstance(delivery_time, bool):
+        headers["DeliveryTime"] = Header(str(min(delivery_time, _MAX_LONG)), HeaderType.LONG)
     for name in (DESTINATION_TYPE, REPLY_TO_TYPE):
         number = annotations.get(name)
         if isinstance(number, int) and 0 <= number < len(_DESTINATION_HEADERS):

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from tests.support.amqp.server import RunningServer
 from tests.support.amqp.wire import RawWire, Wire, message
 from tests.support.polling import eventually
 
-from isthmus.codecs.amqp import UInt
+from isthmus.codecs.amqp import Symbol, UInt
+from isthmus.converters import ReceivedRecord, converter
 from isthmus.edges.amqp.protocol import Delivery
 from isthmus.edges.amqp.protocol.performatives import Attach, Close, Flow, Transfer
-from isthmus.edges.amqp.protocol.terms import Source, Target
+from isthmus.edges.amqp.protocol.terms import Modified, Source, Target, TransactionalState
 from isthmus.edges.amqp.server.contract import ReceiverRequest
+from isthmus.edges.amqp.server.receivers.outgoing_link import KafkaOutgoingLink
+from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSink
+from isthmus.kafka.records import PolledRecord
 
 MEGABYTE = 1 << 20
 
@@ -101,3 +106,50 @@ def test_what_a_clients_window_has_no_room_for_is_not_made() -> None:
         wire.send(Flow(next_incoming_id=UInt(10), incoming_window=UInt(50), **windows))
         wire.until(Transfer, 60)
         assert floods.open_links[0].sent == 61
+
+
+class OneRecord:
+    """Hands out one record."""
+
+    def start(self, sink: RecordSink) -> None:
+        record = PolledRecord("q", 0, ReceivedRecord("q", 0, 0, None, b"x"))
+        asyncio.get_running_loop().call_soon(sink.on_records, [record])
+
+    def request(self, count: int, *, drain: bool = False) -> None: ...
+
+    def holds(self, record: PolledRecord) -> bool:
+        return True
+
+    def settle(self, record: PolledRecord, acknowledgement: Acknowledgement) -> None: ...
+
+    def decline(self, record: PolledRecord, *, failed: bool) -> bool:
+        return False
+
+    async def close(self) -> None: ...
+
+
+class KafkaLinks:
+    def __init__(self) -> None:
+        self.made: list[KafkaOutgoingLink] = []
+
+    async def open(self, request: ReceiverRequest) -> KafkaOutgoingLink:
+        self.made.append(KafkaOutgoingLink(request, OneRecord(), converter("default"), Source("q")))
+        return self.made[-1]
+
+
+def test_what_a_client_says_beside_an_outcome_is_not_kept_with_its_transaction() -> None:
+    links = KafkaLinks()
+    with RunningServer(outgoing_links=links) as server, Wire(server.port) as wire:
+        id = wire.declare(wire.open().coordinator())
+        receiver = wire.engine.begin().receiver("in")
+        receiver.attach(source=Source("q"), target=Target())
+        receiver.grant(1)
+        delivery = wire.until(Delivery)
+        modified = Modified(True, message_annotations={Symbol("why"): "x" * 10_000})
+        delivery.update(TransactionalState(id, modified.described()))
+        wire.pump()
+        [made] = links.made
+        eventually(lambda: made._in_transactions)
+        [acknowledgements] = made._in_transactions.values()
+        [(_, outcome)] = acknowledgements._decided.values()
+        assert outcome == Modified(delivery_failed=True)

@@ -207,6 +207,18 @@ def test_annotations_of_unexpected_types_are_left_alone() -> None:
     assert not {"x-opt-jms-dest", "x-opt-jms-reply-to", "DeliveryTime"} & set(found.headers)
 
 
+@pytest.mark.parametrize(
+    ("annotation", "header"),
+    [
+        (ULong(2**64 - 1), Header(str(2**63 - 1), HeaderType.LONG)),
+        (2**63 - 1, Header(str(2**63 - 1), HeaderType.LONG)),
+        (True, None),
+    ],
+)
+def test_a_delivery_time_is_a_long(annotation: object, header: Header | None) -> None:
+    assert message(annotations={"x-opt-delivery-time": annotation}).headers.get("DeliveryTime") == header
+
+
 def test_an_expiry_beyond_the_end_of_time_is_the_end_of_time() -> None:
     sent = AmqpMessage(
         header=MessageHeader(ttl=5963),

@@ -84,6 +84,8 @@ class Limits:
     """A peer that is silent for longer is given up. It is told half of it, as the specification advises."""
     max_partial_bytes: int = 256 * 1024 * 1024
     """What unfinished messages of all links together may hold."""
+    max_attach_bytes: int = 2 * 1024 * 1024
+    """What the attaches of all links together may have: what is in them is kept as long as the link is."""
     max_frames: int = 0
     """How many frames `Connection.receive_data` handles at a time, for the time that it takes; 0 is any."""
 
@@ -120,6 +122,10 @@ class Connection:
         """What has arrived of unfinished messages."""
         self.has_more = False
         """Whether frames wait for `receive_more`: so many had come that the others have to wait."""
+        self.attach_bytes = 0
+        """How large the attaches of all its links are."""
+        self._frame_bytes = 0
+        """How large the performative is that is being handled."""
         self.fruitless = 0
         """How many deliveries were looked for in vain, of what the peer has sent last."""
         self._is_server = is_server
@@ -330,8 +336,23 @@ class Connection:
 
     def forget(self, session: Session) -> None:
         """Forget a session that both sides have ended."""
+        for link in (*session.links.values(), *session.suspended):
+            self.uncount_attach(link)
         self.sessions.pop(session.channel, None)
         self.due.pop(session, None)
+
+    def count_attach(self, link: Link) -> None:
+        """Count what is kept of a link. Raises `ConnectionFault` where it is too much of all."""
+        link.attach_bytes = self._frame_bytes
+        self.attach_bytes += link.attach_bytes
+        limit = self.limits.max_attach_bytes
+        if self.attach_bytes > limit:
+            raise ConnectionFault(RESOURCE_LIMIT_EXCEEDED, f"the attaches of all links exceed {limit} bytes")
+
+    def uncount_attach(self, link: Link) -> None:
+        """Free what was kept of a link."""
+        self.attach_bytes -= link.attach_bytes
+        link.attach_bytes = 0
 
     # Inside
 
@@ -402,6 +423,7 @@ class Connection:
             self._on_performative(accepting, channel, events)
             return
         reader.pos = body
+        self._frame_bytes = end - body
         value = reader.value()
         if reader.pos > end:
             raise ConnectionFault(DECODE_ERROR, "a performative is longer than its frame")
@@ -494,7 +516,7 @@ class Connection:
             raise ConnectionFault(NOT_ALLOWED, "the connection is open already")
         if open.max_frame_size < MIN_MAX_FRAME_BYTES:
             raise ConnectionFault(FRAMING_ERROR, f"max-frame-size is below {MIN_MAX_FRAME_BYTES}")
-        self.remote_open = open
+        self.remote_open = Open(open.container_id)  # what else it says is not kept
         self.remote_max_frame_size = min(open.max_frame_size, self.limits.max_frame_size)
         self._remote_channel_max = open.channel_max
         if open.idle_time_out:

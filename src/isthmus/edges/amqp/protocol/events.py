@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from isthmus.edges.amqp.protocol.performatives import Attach, Open
+from isthmus.edges.amqp.protocol.performatives import FIRST, Attach, Open
 from isthmus.edges.amqp.protocol.sasl import Identity, PasswordCheck
 from isthmus.edges.amqp.protocol.terms import Error
 
 if TYPE_CHECKING:
+    from isthmus.edges.amqp.protocol.composite import Composite
     from isthmus.edges.amqp.protocol.link import Link, Sender
     from isthmus.edges.amqp.protocol.session import Session
 
@@ -29,8 +30,16 @@ class Delivery(msgspec.Struct, eq=False):
     settled: bool = False
     """Whether it is settled, by either side."""
     state: object = None
-    """What the peer said of it last: a struct of `terms`, or None."""
+    """What the peer sent it with, or settled it with: a struct of `terms`, or None."""
     message_format: int = 0
+    rcv_settle_mode: int = FIRST
+    """Of an incoming one: whether we settle it first, or the peer does once it knows the outcome."""
+    resumed: bool = False
+    """Of an incoming one: whether the peer goes on with one that is in the link's unsettled map (2.6.13)."""
+
+    def update(self, state: Composite) -> None:
+        """Tell the peer a state without settling. Does nothing for one that is settled or forgotten."""
+        self.link.session.update(self, state)
 
     def settle(self, state: object) -> None:
         """Settle it with a state. Does nothing for one that is settled, or whose link is gone."""

@@ -32,7 +32,7 @@ from isthmus.edges.amqp.protocol.performatives import (
     Detach,
     Flow,
 )
-from isthmus.edges.amqp.protocol.terms import DELIVERY_STATES, Error, Source, Target
+from isthmus.edges.amqp.protocol.terms import DELIVERY_STATES, Error, Source, Target, TransactionalState
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.protocol.handler import LinkHandler
@@ -57,7 +57,6 @@ class Link(ABC):
         self.rcv_settle_mode = FIRST
         self.max_message_size = 0
         """The largest message that the receiver of the two takes, in bytes; 0 is any."""
-        self.properties: dict[Any, Any] | None = None
         self.credit = 0
         self.delivery_count = 0
         self.drain = False
@@ -65,6 +64,12 @@ class Link(ABC):
         self.detach_sent = False
         self.detached = False
         """Whether the peer has detached it, or the session is over."""
+        self.unsettled: dict[int, Delivery] = {}
+        """Its deliveries that are not settled, by their ids: the session's are those of all its links."""
+        self.attach_bytes = 0
+        """How large the peer's attach was, and so what is known of the link."""
+        self._resumable: frozenset[bytes] = frozenset()
+        """The tags of deliveries that we have told the peer to be unsettled."""
         self.handler: LinkHandler | None = None
         """Whoever is told what happens on the link. The application sets it."""
 
@@ -97,6 +102,7 @@ class Link(ABC):
         if self.remote_handle is None:
             self.session.expect_answer(self)
         self.source, self.target = source, target
+        self._resumable = frozenset(unsettled or ())
         if self.role == RECEIVER:
             self.max_message_size = max_message_size
         self.session.write(
@@ -219,15 +225,23 @@ class Receiver(Link):
             settled is True,
             None if state is None else self._state_of(state),
             message_format or 0,
+            self.rcv_settle_mode,
         )
         self.session.began(delivery)
         events.append(delivery)
 
     def _state_of(self, value: object) -> object:
         """The state that a transfer has. All those of a transaction have the same."""
-        if value != self._last_state[0]:
-            self._last_state = (value, _delivery_state(value))
-        return self._last_state[1]
+        if value == self._last_state[0]:
+            return self._last_state[1]
+        state = _delivery_state(value)
+        if isinstance(state, TransactionalState):
+            if state.outcome is not None or len(state.txn_id) > MAX_TAG_BYTES:
+                return TransactionalState(
+                    state.txn_id
+                )  # what has an outcome is the receiver's to say (4.4.1)
+            self._last_state = (value, state)
+        return state
 
     def _on_part(self, fields: list[Any], payload: bytes, events: list[Event]) -> None:
         """Take a frame of a message of several, or one with a rare field."""
@@ -237,8 +251,6 @@ class Receiver(Link):
                 raise _bad_transfer(fields)
         if mode is not None and (type(mode) is not UByte or mode > self.rcv_settle_mode):
             raise LinkFault(INVALID_FIELD, "rcv-settle-mode is not the one that the link has")
-        if resume:
-            raise LinkFault(NOT_IMPLEMENTED, "deliveries cannot be resumed")
         partial = self._partial
         if partial is None:
             if type(id) is not UInt or type(tag) is not bytes or len(tag) > MAX_TAG_BYTES:
@@ -247,7 +259,15 @@ class Receiver(Link):
                 raise LinkFault(TRANSFER_LIMIT_EXCEEDED, "a transfer beyond the credit of the link")
             self.credit -= 1
             self.delivery_count = (self.delivery_count + 1) & UINT_MAX
-            partial = Delivery(self, id, tag, b"", message_format=message_format or 0)
+            partial = Delivery(
+                self,
+                id,
+                tag,
+                b"",
+                message_format=message_format or 0,
+                rcv_settle_mode=self.rcv_settle_mode if mode is None else mode,
+                resumed=resume is True,
+            )
             self.session.began(partial)
             self._partial = partial
         elif (id is not None and id != partial.id) or (tag is not None and tag != partial.tag):
@@ -259,8 +279,7 @@ class Receiver(Link):
         if state is not None:
             partial.state = self._state_of(state)
         if aborted:
-            self.drop_partial()
-            self.session.forget_delivery(partial)
+            self._ignore(partial)
             return
         self._pieces += payload
         connection = self.session.connection
@@ -270,6 +289,9 @@ class Receiver(Link):
         if connection.partial_bytes > connection.limits.max_partial_bytes:
             raise LinkFault(RESOURCE_LIMIT_EXCEEDED, "too many unfinished messages on one connection")
         if not more:
+            if partial.resumed and partial.tag not in self._resumable:  # is to be ignored (2.7.5)
+                self._ignore(partial)
+                return
             partial.data = bytes(self._pieces)
             self.drop_partial()
             if partial.settled:
@@ -286,6 +308,13 @@ class Receiver(Link):
         self.session.connection.partial_bytes -= len(self._pieces)
         self._partial = None
         self._pieces = bytearray()
+
+    def _ignore(self, partial: Delivery) -> None:
+        """Forget a message that nobody is told of, and give its credit back."""
+        self.drop_partial()
+        self.session.forget_delivery(partial)
+        if not self.drain:
+            self.grant(1)
 
     def _too_large(self, size: int) -> LinkFault:
         return LinkFault(

@@ -155,6 +155,7 @@ class Session:
         id = delivery.id
         if unsettled.pop(id, None) is not delivery:
             return
+        delivery.link.unsettled.pop(id, None)
         delivery.settled = True
         run = self._settling
         if run is not None:
@@ -170,8 +171,11 @@ class Session:
 
     def update(self, delivery: Delivery, state: Composite) -> None:
         """Tell the peer a state without settling: what a transaction's outcome will be, for one."""
-        self.flush()
-        self.write(Disposition(delivery.link.role, delivery.id, None, False, state))
+        role = delivery.link.role
+        unsettled = self._incoming if role == RECEIVER else self._outgoing
+        if unsettled.get(delivery.id) is delivery:
+            self.flush()
+            self.write(Disposition(role, delivery.id, None, False, state))
 
     # What links call
 
@@ -209,7 +213,7 @@ class Session:
         self._next_outgoing_delivery_id = (id + 1) & UINT_MAX
         delivery = Delivery(link, id, tag, b"", settled, None, message_format)
         if not settled:
-            self._outgoing[id] = delivery
+            self._outgoing[id] = link.unsettled[id] = delivery
         return delivery
 
     def write_transfer(
@@ -244,6 +248,7 @@ class Session:
     def write_abort(self, delivery: Delivery) -> None:
         """Tell the peer to forget a message that was begun."""
         self._outgoing.pop(delivery.id, None)
+        delivery.link.unsettled.pop(delivery.id, None)
         self._waiting.append((delivery.link, encode_abort(delivery)))
         self._pump()
 
@@ -254,21 +259,18 @@ class Session:
             raise SessionFault(INVALID_FIELD, f"delivery-id {delivery.id} where {due} is due")
         self._next_delivery_id = (delivery.id + 1) & UINT_MAX
         if not delivery.settled:
-            self._incoming[delivery.id] = delivery
+            self._incoming[delivery.id] = delivery.link.unsettled[delivery.id] = delivery
 
     def forget_delivery(self, delivery: Delivery) -> None:
         """Forget an incoming delivery that the peer has settled or aborted."""
         delivery.settled = True
         self._incoming.pop(delivery.id, None)
-
-    def unsettled_of(self, link: Link) -> list[Delivery]:
-        """The deliveries of a link that we sent, and that are not settled."""
-        return [delivery for delivery in self._outgoing.values() if delivery.link is link]
+        delivery.link.unsettled.pop(delivery.id, None)
 
     def suspend(self, link: Link) -> None:
         """Keep what is unsettled of a link that is detached."""
         self._waiting = deque(each for each in self._waiting if each[0] is not link)
-        self._remove(link)
+        self._free_name(link)
         self.suspended[link] = None
 
     def forget(self, link: Link) -> None:
@@ -276,10 +278,12 @@ class Session:
         if isinstance(link, Receiver):
             link.drop_partial()
         self.suspended.pop(link, None)
-        self._waiting = deque(each for each in self._waiting if each[0] is not link)
-        for unsettled in (self._incoming, self._outgoing):
-            for id in [id for id, delivery in unsettled.items() if delivery.link is link]:
-                del unsettled[id]
+        if self._waiting:
+            self._waiting = deque(each for each in self._waiting if each[0] is not link)
+        unsettled = self._incoming if link.role == RECEIVER else self._outgoing
+        for id in link.unsettled:
+            unsettled.pop(id, None)
+        link.unsettled.clear()
         if link.detached:
             self._remove(link)
 
@@ -411,11 +415,12 @@ class Session:
             raise SessionFault(RESOURCE_LIMIT_EXCEEDED, "dispositions of deliveries that there are none of")
         for id in ids:
             delivery = unsettled[id]
-            if state is not None:
-                delivery.state = state
             if disposition.settled:
+                if state is not None:
+                    delivery.state = state
                 delivery.settled = True
                 del unsettled[id]
+                delivery.link.unsettled.pop(id, None)
             _tell_disposed(delivery, state, disposition.settled, events)
 
     def _on_attach(self, attach: Attach, events: list[Event]) -> None:
@@ -436,7 +441,8 @@ class Session:
         link.remote_handle = attach.handle
         self._by_remote_handle[attach.handle] = link
         link.snd_settle_mode, link.rcv_settle_mode = attach.snd_settle_mode, attach.rcv_settle_mode
-        link.source, link.target, link.properties = attach.source, attach.target, attach.properties
+        link.source, link.target = attach.source, attach.target
+        self.connection.count_attach(link)
         if attach.role == SENDER:
             link.delivery_count = attach.initial_delivery_count or 0
         elif attach.max_message_size:
@@ -478,6 +484,11 @@ class Session:
     # Inside
 
     def _remove(self, link: Link) -> None:
+        self._free_name(link)
+        self.connection.uncount_attach(link)
+
+    def _free_name(self, link: Link) -> None:
+        """Let the link's handle and name be another's."""
         self.links.pop(link.handle, None)
         active = self.connection.active
         if active.get((link.name, link.role)) is link:
@@ -552,6 +563,8 @@ class Session:
                 del self.connection.active[link.name, link.role]
             if isinstance(link, Receiver):
                 link.drop_partial()
+        for link in (*self.links.values(), *self.suspended):
+            link.unsettled.clear()
         for known in (self._incoming, self._outgoing, self._by_remote_handle, self._begun, self._flows):
             known.clear()
         self._waiting.clear()

@@ -70,6 +70,8 @@ class ServerConnection(AmqpTransport):
         self._suspended: dict[tuple[str, bool], ServerLink] = {}
         self.receivers = 0
         """How many of them the client receives on."""
+        self.answered = 0
+        """How many of its messages have their outcome, and wait for the client to settle them."""
         self.address = ""
         """The network address that the client comes from."""
         self.is_open = False
@@ -163,6 +165,7 @@ class ServerConnection(AmqpTransport):
         if before is None:
             before = self.server.find_suspended(self, handler.key, resumes=attach.unsettled is not None)
         handler.predecessor = before
+        self.server.latest[handler.key] = handler
         self.links[handler] = None
         return handler
 
@@ -228,7 +231,10 @@ class ServerConnection(AmqpTransport):
         """Forget a link of which nothing is left."""
         if self.links.pop(link, link) is None and isinstance(link, ReceiverLink):
             self.receivers -= 1
-        for name in [name for name, suspended in self._suspended.items() if suspended is link]:
+        if self.server.latest.get(link.key) is link:
+            del self.server.latest[link.key]
+        name = link.key.name, link.key.role
+        if self._suspended.get(name) is link:
             del self._suspended[name]
 
     def session_id(self, session: Session) -> str:

@@ -5,6 +5,10 @@ if it never will. One in a transaction may be accepted earlier, which says nothi
 commit. The credit that a delivery used is given back with that. What a client sets in a message's ``to``
 outranks the link's target.
 
+In ``rcv-settle-mode`` second a delivery has its outcome then, and the client settles it. What is unsettled of
+a link that is suspended is kept for whoever resumes it: such a delivery is in the journal once, however often
+it is sent.
+
 Over the anonymous relay an error says which delivery it is of; a client that has settled the message already,
 or does not know the outcome ``rejected``, is told by a detach (Anonymous Terminus, 2.2.2).
 """
@@ -14,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -24,6 +29,7 @@ from isthmus.codecs.jms.names import DESTINATION_TYPE
 from isthmus.edges.addresses import JMS, KEPT
 from isthmus.edges.amqp.entry import entry_of
 from isthmus.edges.amqp.protocol import Attach, Delivery, Receiver
+from isthmus.edges.amqp.protocol.composite import Composite
 from isthmus.edges.amqp.protocol.conditions import (
     DECODE_ERROR,
     INTERNAL_ERROR,
@@ -32,16 +38,19 @@ from isthmus.edges.amqp.protocol.conditions import (
     NOT_FOUND,
     NOT_IMPLEMENTED,
     RESOURCE_DELETED,
+    RESOURCE_LIMIT_EXCEEDED,
     UNAUTHORIZED_ACCESS,
     UNKNOWN_TRANSACTION,
 )
-from isthmus.edges.amqp.protocol.performatives import FIRST
+from isthmus.edges.amqp.protocol.performatives import SECOND
 from isthmus.edges.amqp.protocol.terms import ACCEPTED, Error, Rejected, Target, TransactionalState
 from isthmus.edges.amqp.server.contract import ERROR_TO_KAFKA, PARTITION_NOT_EXISTS, OutgoingLinks
-from isthmus.edges.amqp.server.link import LINK_DETACH, Granted, ServerLink
-from isthmus.edges.amqp.server.nodes import lifetime_of, node_properties
+from isthmus.edges.amqp.server.link import Granted, LinkState, ServerLink
+from isthmus.edges.amqp.server.nodes import is_jms, lifetime_of, node_properties
+from isthmus.edges.amqp.server.suspended import LINK_DETACH, granted, lasts_s
 from isthmus.edges.amqp.server.traffic import INCOMING, LinkTraffic
 from isthmus.edges.amqp.server.transactions import Transaction
+from isthmus.edges.amqp.server.unsettled import Unsettled, told
 from isthmus.errors import DecodeError, Fault, HardFailure, IsthmusError, Refused, SoftFailure
 from isthmus.events.amqp import MessageRejected
 from isthmus.journal.fast_path import EncodedEntry, FastPath
@@ -61,6 +70,10 @@ if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
 
 
+MAX_ANSWERED: Final = 10_000
+"""How many deliveries of a connection may wait for the client to settle them."""
+OUTCOME_BYTES: Final = 64
+"""What an outcome and its tag have, roughly."""
 _DESTINATION_HEADER: Final = f"{HEADER_PREFIX}{DESTINATION_TYPE}"
 _DELIVERY_TAG: Final = Symbol("delivery-tag")
 _END_THE_LINK: Final = (UNKNOWN_TRANSACTION, NOT_IMPLEMENTED)
@@ -86,18 +99,25 @@ class IncomingLink(ServerLink):
         self._count = 0
         self._node: str | None = None
         """The temporary node that was made for the link."""
-        self._expiry_policy = ""
+        self._asked = Target()
+        self._target = Target()
+        """What was granted."""
+        self._unsettled = Unsettled()
+        self._keeps_unsettled = False
+        """Whether what is unsettled is of any use to the client."""
+        self._answered: dict[Delivery, None] = {}
+        """What has its outcome, and is to be settled by the client."""
         self._idle: asyncio.Event | None = None
         """Set when the last message is decided, once somebody waits for that."""
 
     async def open(self, attach: Attach) -> Granted:
         """Check the target, or make the temporary queue that is asked for."""
-        self._link.rcv_settle_mode = FIRST  # a message is settled once it is in the journal, in one step
-        if isinstance(self.predecessor, IncomingLink):
-            self._node, self.predecessor._node = self.predecessor._node, None
+        self._asked = attach.target if isinstance(attach.target, Target) else Target()
+        unsettled, incomplete = self._take_over(attach)
         await self.end_predecessor()
-        target = await self._grant(attach.target if isinstance(attach.target, Target) else Target())
-        self._expiry_policy = target.expiry_policy
+        target = self._target = granted(await self._grant(self._asked))
+        lasts = lasts_s(target, connected=True) > 0
+        self._keeps_unsettled = lasts or self._receiver.rcv_settle_mode == SECOND
         self._address = target.address or ""
         self._fast_path = FastPath(self._address, self._session)
         if self._address:
@@ -109,7 +129,8 @@ class IncomingLink(ServerLink):
             attach.source,
             target,
             self._connection.server.max_message_size,
-            None if attach.unsettled is None else {},  # all that came over the link is decided
+            unsettled,
+            incomplete,
         )
 
     def on_attached(self) -> None:
@@ -119,6 +140,8 @@ class IncomingLink(ServerLink):
     async def close(self, *, closed: bool, lost: bool) -> None:  # noqa: ARG002
         """Wait, for a client that waits, until all that came over the link is decided."""
         self._traffic.links -= 1
+        self._connection.answered -= len(self._answered)
+        self._answered.clear()
         if self.in_flight and self._awaited:
             self._idle = asyncio.Event()
             await self._idle.wait()
@@ -129,13 +152,32 @@ class IncomingLink(ServerLink):
 
     @property
     def keeps_state(self) -> bool:
-        """Whether a node was made that lasts longer than the link is attached."""
-        return self._node is not None and self._expiry_policy != LINK_DETACH
+        """Whether a node was made that outlasts the link, or there is what the client has to settle.
+
+        All else is decided before a detach is answered.
+        """
+        is_settled = not (self._unsettled and self._receiver.rcv_settle_mode == SECOND)
+        return self._target.expiry_policy != LINK_DETACH and (self._node is not None or not is_settled)
+
+    def kept_for_s(self, *, connected: bool) -> float:
+        """As its target asks, if there is what to keep."""
+        is_any = self._unsettled if self._node is None else not is_jms(self._target)
+        return lasts_s(self._target, connected=connected) if is_any else 0.0
+
+    @property
+    def kept_bytes(self) -> int:
+        """With the outcomes that the client may ask for."""
+        return super().kept_bytes + OUTCOME_BYTES * len(self._unsettled)
 
     def on_delivery(self, delivery: Delivery) -> None:
         """Take a message."""
+        if delivery.resumed:
+            self._resume(delivery)
+            return
         self.in_flight += 1
         self._connection.hold(len(delivery.data))
+        if self._keeps_unsettled and delivery.state is None and not delivery.settled:
+            self._unsettled.add(delivery.tag)
         transaction: Transaction | None = None
         if delivery.state is not None:
             try:
@@ -147,6 +189,50 @@ class IncomingLink(ServerLink):
             self._hold(delivery, transaction)
         else:
             self._take(delivery, transaction)
+
+    def on_disposition(self, deliveries: Sequence[Delivery], state: object, settled: bool) -> None:  # noqa: ARG002
+        """Forget what the client has settled."""
+        if not settled:
+            return
+        for delivery in deliveries:
+            self._unsettled.forget(delivery.tag)
+            if delivery in self._answered:
+                del self._answered[delivery]
+                self._connection.answered -= 1
+                self._return_credit()
+        self._connection.wake()
+
+    def _take_over(self, attach: Attach) -> tuple[dict[bytes, object] | None, bool]:
+        """Go on with what a suspended link of the name has left, and tell what is unsettled of it."""
+        before = self.predecessor
+        if isinstance(before, IncomingLink):
+            self._node, before._node = before._node, None
+            is_resumed = attach.unsettled is not None and before.state is LinkState.SUSPENDED
+            if is_resumed and self._asked.address in (before._asked.address, before._address):
+                self._unsettled = before._unsettled
+        if attach.unsettled is None:
+            return None, False
+        ours = self._unsettled.compare(attach.unsettled, incomplete=attach.incomplete_unsettled)
+        return told(ours, self._room_for_map)
+
+    def _resume(self, delivery: Delivery) -> None:
+        """Tell the outcome of a message that came before the link was resumed, and is not taken again.
+
+        One that is not unsettled here is to be ignored (2.7.5).
+        """
+        if delivery.settled:
+            self._unsettled.forget(delivery.tag)
+            self._return_credit()
+            return
+        self.in_flight += 1
+        if not self._unsettled.resume(delivery.tag, partial(self._tell_resumed, delivery)):
+            delivery.link.session.forget_delivery(delivery)
+            self._tell(delivery, None)
+
+    def _tell_resumed(self, delivery: Delivery, outcome: Composite) -> None:
+        if delivery.rcv_settle_mode != SECOND and self.state is LinkState.ATTACHED:
+            self._unsettled.forget(delivery.tag)
+        self._tell(delivery, outcome)
 
     @property
     def _outgoing_links(self) -> OutgoingLinks:
@@ -173,6 +259,7 @@ class IncomingLink(ServerLink):
                 self._node,
                 dynamic=True,
                 expiry_policy=target.expiry_policy,
+                timeout=target.timeout,
                 dynamic_node_properties=node_properties(lifetime),
                 capabilities=target.capabilities,
             )
@@ -306,7 +393,7 @@ class IncomingLink(ServerLink):
             raise Refused(UNKNOWN_TRANSACTION, "there is no such transaction, or it has ended")
         return transaction
 
-    def _on_done(self, delivery: Delivery, state: object, failure: IsthmusError | None) -> None:
+    def _on_done(self, delivery: Delivery, state: Composite, failure: IsthmusError | None) -> None:
         stats = self._connection.server.stats
         if failure is not None:
             rejected = Rejected(Error(ERROR_TO_KAFKA, str(failure)))
@@ -354,20 +441,41 @@ class IncomingLink(ServerLink):
         """Whether a client learns that a message was refused, by its outcome or when the transaction ends."""
         return transaction is not None if delivery.settled else self._can_reject
 
-    def _settle(self, delivery: Delivery, state: object) -> None:
+    def _settle(self, delivery: Delivery, state: Composite | None) -> None:
         """Be done with a message. Without a state the client is not told: the link is about to end."""
-        self.in_flight -= 1
         self._connection.release(len(delivery.data))
-        if state is not None:
-            delivery.settle(state)
+        if self._keeps_unsettled:
+            if delivery.rcv_settle_mode == SECOND or self.state is not LinkState.ATTACHED:
+                self._unsettled.decide(delivery.tag, state)
+            else:
+                self._unsettled.forget(delivery.tag)
+        self._tell(delivery, state)
+
+    def _tell(self, delivery: Delivery, state: Composite | None) -> None:
+        """Tell the client an outcome, and settle, unless it is the client who does."""
+        self.in_flight -= 1
+        if state is None or delivery.settled or delivery.rcv_settle_mode != SECOND:
+            if state is not None:
+                delivery.settle(state)
+            self._return_credit()
+        else:
+            delivery.data = b""
+            if self.state is LinkState.ATTACHED:
+                delivery.update(state)
+            self._answered[delivery] = None
+            self._connection.answered += 1
+            if self._connection.answered > MAX_ANSWERED:
+                self.detach(Error(RESOURCE_LIMIT_EXCEEDED, f"{MAX_ANSWERED} messages are not settled"))
+        if self._idle is not None and not self.in_flight:
+            self._idle.set()
+        self._connection.wake()
+
+    def _return_credit(self) -> None:
+        """Let the client send on, once half of what it may is used up."""
         self._returned += 1
-        if self._idle is not None:
-            if not self.in_flight:
-                self._idle.set()
-        elif self._receiver.credit <= self._window >> 1 and self._connection.accepting:
+        if self._idle is None and self._receiver.credit <= self._window >> 1 and self._connection.accepting:
             self._receiver.grant(self._returned)
             self._returned = 0
-        self._connection.wake()
 
 
 def _is_jms(entry: EncodedEntry) -> bool:

@@ -44,10 +44,6 @@ MAX_LINKS: Final = 4096
 REJECTED: Final = "amqp:rejected:list"
 
 
-LINK_DETACH: Final = "link-detach"
-"""The expiry policy of a terminus of which nothing is kept."""
-
-
 class LinkState(Enum):
     """Where a link is in its life."""
 
@@ -86,6 +82,8 @@ class ServerLink(ABC):
         """Done when the client need not wait for the link any longer."""
         self._link = link
         self._connection = connection
+        self.key = LinkKey.of(connection.client, link.name, link.role)
+        """What tells it apart from links of other clients, and of other names."""
         self._beyond = f"the connection has {MAX_LINKS} links" if len(connection.links) >= MAX_LINKS else None
         """Which limit of the connection the link exceeds."""
         self._granted: Granted | None = None
@@ -125,6 +123,11 @@ class ServerLink(ABC):
         """How long it outlives its session, or if not ``connected`` its connection."""
         return 0.0
 
+    @property
+    def kept_bytes(self) -> int:
+        """Roughly what is kept of it for a client that resumes it, beside messages."""
+        return self._link.attach_bytes
+
     # What the transport calls
 
     def on_attach(self, attach: Attach) -> None:
@@ -145,11 +148,11 @@ class ServerLink(ABC):
 
     def on_detach(self, *, closed: bool, error: Error | None, lost: bool) -> None:
         """Close what is behind the link, or have it closed once it is open."""
-        over = closed or lost or self.session.ended
-        if self.state is LinkState.ATTACHED and not over and self.keeps_state:
+        detached = not (closed or lost or self.session.ended)
+        if self.state is LinkState.ATTACHED and detached and self.keeps_state:
             self._suspend()
             return
-        if not closed and error is None and self._outlives(lost=lost):
+        if not (closed or detached) and error is None and self._outlives(lost=lost):
             return
         was, self.state = self.state, LinkState.DETACHING
         self._closed = closed
@@ -163,11 +166,6 @@ class ServerLink(ABC):
     def session(self) -> Session:
         """The session that it is of."""
         return self._link.session
-
-    @property
-    def key(self) -> LinkKey:
-        """What tells it apart from links of other clients, and of other names."""
-        return LinkKey.of(self._connection.client, self._link.name, self._link.role)
 
     def report(self) -> LinkReport:
         """How it stands."""
@@ -227,6 +225,11 @@ class ServerLink(ABC):
         if before is not None and before.state is LinkState.SUSPENDED:
             before.expire()
             await asyncio.wait([before.ended], timeout=self._connection.server.link_close_s)
+
+    @property
+    def _room_for_map(self) -> int:
+        """How many bytes a map of what is unsettled may have in the attach."""
+        return self._link.session.connection.remote_max_frame_size // 4
 
     @property
     def _awaited(self) -> bool:

@@ -16,18 +16,17 @@ from isthmus.edges.amqp.protocol.conditions import (
 )
 from isthmus.edges.amqp.protocol.terms import OUTCOMES, Error, Source, TransactionalState
 from isthmus.edges.amqp.server.contract import OutgoingLink, ReceiverRequest
-from isthmus.edges.amqp.server.link import LINK_DETACH, Granted, LinkState, ServerLink
+from isthmus.edges.amqp.server.link import Granted, LinkState, ServerLink
 from isthmus.edges.amqp.server.nodes import is_jms, lifetime_of, node_properties
-from isthmus.edges.amqp.server.suspended import RESUMABLE_S
+from isthmus.edges.amqp.server.suspended import LINK_DETACH, NEVER, granted, lasts_s
 from isthmus.edges.amqp.server.traffic import OUTGOING, LinkTraffic
+from isthmus.edges.amqp.server.unsettled import told
 from isthmus.errors import Refused
 
 if TYPE_CHECKING:
     from isthmus.edges.amqp.server.connection import ServerConnection
 
 
-CONNECTION_CLOSE: Final = "connection-close"
-NEVER: Final = "never"
 TOPIC: Final = "topic"
 
 
@@ -94,9 +93,7 @@ class ReceiverLink(ServerLink):
         source = self._source
         if not self.keeps_state or (self.node is not None and is_jms(source)):
             return 0.0
-        if connected and source.expiry_policy == CONNECTION_CLOSE:
-            return RESUMABLE_S
-        return source.timeout
+        return lasts_s(source, connected=connected)
 
     def is_resumed_by(self, attach: Attach) -> bool:
         """Whether a client goes on with what this link has left, rather than begin anew (2.6.13)."""
@@ -141,9 +138,7 @@ class ReceiverLink(ServerLink):
             source = replace(source, dynamic=True, dynamic_node_properties=self._node_properties)
         if source.durable or (source.expiry_policy == NEVER and TOPIC in source.capabilities):
             return source
-        if source.expiry_policy == NEVER:
-            return replace(source, expiry_policy=CONNECTION_CLOSE, timeout=RESUMABLE_S)
-        return replace(source, timeout=min(source.timeout, RESUMABLE_S))
+        return granted(source)
 
     def _request(self, attach: Attach) -> ReceiverRequest:
         connection = self._connection
@@ -166,17 +161,15 @@ class ReceiverLink(ServerLink):
         self.node, before.node = before.node, None
         self._node_properties = before._node_properties
         unsettled, known = self._outgoing.unsettled, attach.unsettled or {}
-        told = _that_fits(
-            sorted(unsettled, key=lambda tag: tag not in known),
-            self._sender.session.connection.remote_max_frame_size // 4,
-        )
+        tags = sorted(unsettled, key=lambda tag: tag not in known)
+        ours, incomplete = told(((tag, None) for tag in tags), self._room_for_map)
         self._outgoing.resume(self._request(attach), lost=before._lost)
         before.replaced()
         return Granted(
             self._source,
             attach.target,
-            unsettled=dict.fromkeys(told),
-            incomplete_unsettled=len(told) < len(unsettled),
+            unsettled=ours,
+            incomplete_unsettled=incomplete,
         )
 
     def _count_sent(self, messages: int, size: int) -> None:
@@ -189,7 +182,7 @@ class ReceiverLink(ServerLink):
         if not isinstance(before, ReceiverLink):
             return attach
         known = attach.unsettled or {}
-        for delivery in before.session.unsettled_of(before._link):
+        for delivery in list(before._link.unsettled.values()):
             outcome = interpret(known.get(delivery.tag))
             if isinstance(outcome, OUTCOMES):
                 before.on_disposition([delivery], outcome, True)
@@ -199,14 +192,3 @@ class ReceiverLink(ServerLink):
         if self.node is None or not isinstance(attach.source, Source):
             return attach
         return replace(attach, source=replace(attach.source, address=self.node, dynamic=False))
-
-
-def _that_fits(tags: list[bytes], room: int) -> list[bytes]:
-    """As many of the tags as a map has room for."""
-    told = []
-    for tag in tags:
-        room -= len(tag) + 3
-        if room < 0:
-            break
-        told.append(tag)
-    return told

@@ -110,6 +110,8 @@ class AmqpServer:
         )
         self.suspended = SuspendedLinks()
         """What is kept of links whose connection is over."""
+        self.latest: dict[LinkKey, ServerLink] = {}
+        """The link of a key that was attached last, in whichever connection."""
         self._answer = Open(container_id, offered_capabilities=CAPABILITIES)
         self.full = False
         """Whether the messages in flight are too many bytes for anybody to be read further."""
@@ -272,11 +274,9 @@ class AmqpServer:
 
         Only who ``resumes`` it takes a link away from an open connection: others may have its name by chance.
         """
-        if resumes:
-            for other in self._connections:
-                if other is not connection and other.client.container_id == key.container_id:
-                    for link in [each for each in other.links if each.key == key]:
-                        link.steal()
+        latest = self.latest.get(key)
+        if resumes and latest is not None and latest not in connection.links:
+            latest.steal()
         return self.suspended.take(key)
 
     async def aside(self, check: Callable[[], bool]) -> bool:

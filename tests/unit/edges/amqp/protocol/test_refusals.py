@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.support.amqp.engines import RawPeer, attach_of_sender
 
-from isthmus.codecs.amqp import Described, UInt, ULong, UShort, encode_value
+from isthmus.codecs.amqp import Described, Symbol, UInt, ULong, UShort, encode_value
 from isthmus.edges.amqp.protocol import Closed, Limits, LinkDetached, SessionEnded
 from isthmus.edges.amqp.protocol.frames import AMQP_HEADER, encode_frame, wrap
 from isthmus.edges.amqp.protocol.performatives import (
@@ -180,7 +180,6 @@ LINK_DETACHES: dict[str, tuple[Step, str]] = {
         lambda peer: (peer.transfer(more=True), peer.transfer(delivery_id=1, delivery_tag=b"2")),
         "amqp:not-allowed",
     ),
-    "a transfer that resumes": (lambda peer: peer.transfer(resume=True), "amqp:not-implemented"),
     "a mode that the link does not have": (
         lambda peer: peer.transfer(rcv_settle_mode=1),
         "amqp:invalid-field",
@@ -282,3 +281,23 @@ def test_links_whose_detach_is_not_answered_yet_count_as_links() -> None:
         peer.attach(0, f"link {number}")
         peer.frame(Detach(0))
     assert conditions(peer, SessionEnded) == ["amqp:resource-limit-exceeded"]
+
+
+def test_what_attaches_may_take_is_limited_for_all_links_together_and_freed_with_them() -> None:
+    peer = RawPeer(Limits(max_attach_bytes=1000))
+    peer.begin()
+    large = {Symbol("what"): "x" * 600}
+    for n in range(3):
+        peer.frame(attach_of_sender(n % 2, f"link {n}", properties=large))
+        peer.connection.sessions[0].links[0].detach()
+        peer.frame(Detach(n % 2, True))
+    assert peer.connection.attach_bytes == 0
+    peer.frame(attach_of_sender(0, "one", properties=large))
+    peer.frame(End())
+    peer.connection.sessions[0].end()
+    assert peer.connection.attach_bytes == 0
+    peer.frame(BEGIN)
+    peer.frame(attach_of_sender(0, "one", properties=large))
+    assert conditions(peer, Closed) == []
+    peer.frame(attach_of_sender(1, "other", properties=large))
+    assert conditions(peer, Closed) == ["amqp:resource-limit-exceeded"]

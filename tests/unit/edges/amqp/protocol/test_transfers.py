@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.amqp.engines import Pair, RawPeer, one, performatives
 
-from isthmus.codecs.amqp import Described, Reader, UInt, ULong, encode_value
+from isthmus.codecs.amqp import Described, Reader, Symbol, UInt, ULong, encode_value
 from isthmus.edges.amqp.protocol import (
     Closed,
     Delivery,
@@ -23,6 +23,7 @@ from isthmus.edges.amqp.protocol.terms import (
     ACCEPTED,
     Accepted,
     Error,
+    Modified,
     Rejected,
     Released,
     TransactionalState,
@@ -147,7 +148,7 @@ def test_a_state_can_be_told_before_it_is_settled() -> None:
     pair.talk()
     told = one(pair.at_server, Disposed)
     assert (told.deliveries, told.settled) == ([sent], False)
-    assert sent.state == TransactionalState(b"tx", ACCEPTED)
+    assert told.state == TransactionalState(b"tx", ACCEPTED)
     sent.settle(ACCEPTED)
     pair.talk()
     assert arrived.settled
@@ -158,6 +159,19 @@ def test_a_transaction_goes_with_a_transfer() -> None:
     pair.sender().send(b"tag", b"x" * 1000, state=TransactionalState(b"tx"))
     pair.talk()
     assert pair.arrived()[0].state == TransactionalState(b"tx")
+
+
+def test_what_a_peer_says_besides_is_not_kept_with_each_delivery() -> None:
+    pair = Pair()
+    link = pair.sender()
+    large = Modified(message_annotations={Symbol("why"): "x" * 1000})
+    sent = link.send(b"tag", b"x", state=TransactionalState(b"tx", large.described()))
+    pair.talk()
+    [arrived] = pair.arrived()
+    assert arrived.state == TransactionalState(b"tx")
+    arrived.update(TransactionalState(b"tx", large.described()))
+    pair.talk()
+    assert sent.state is None
 
 
 def test_a_message_may_be_sent_bit_by_bit() -> None:
@@ -181,6 +195,28 @@ def test_an_aborted_message_never_arrives_and_the_next_one_does() -> None:
     pair.talk()
     assert [each.data for each in pair.arrived()] == [b"two"]
     assert pair.server.partial_bytes == 0
+    assert pair.arrived()[0].link.session.unsettled == 1
+
+
+def test_an_aborted_message_gives_its_credit_back() -> None:
+    pair = Pair(credit=2)
+    link = pair.sender()
+    for n in range(5):
+        link.send(b"%d" % n, b"one ", more=True)
+        link.abort()
+        pair.talk()
+    assert link.credit == 2
+
+
+def test_a_delivery_that_is_resumed_and_not_known_to_be_unsettled_is_ignored() -> None:
+    pair = Pair(credit=1)
+    link = pair.sender()
+    link.send(b"1", b"one", resume=True)
+    pair.talk()
+    assert link.credit == 1
+    link.send(b"2", b"two")
+    pair.talk()
+    assert [each.data for each in pair.arrived()] == [b"two"]
     assert pair.arrived()[0].link.session.unsettled == 1
 
 
@@ -407,3 +443,21 @@ def test_dispositions_that_decide_nothing_cannot_keep_the_engine_busy() -> None:
     ended = one(pair.server.receive_data(in_vain, 0.0), SessionEnded)
     assert ended.error is not None
     assert ended.error.condition == "amqp:resource-limit-exceeded"
+
+
+def test_a_link_knows_what_is_unsettled_of_it_and_of_no_other() -> None:
+    pair = Pair()
+    first, second = two_links(pair)
+    for n in range(3):
+        first.send(b"%d" % n, b"x")
+    second.send(b"3", b"y")
+    pair.talk()
+    at_server = [each.link for each in pair.arrived()]
+    assert [len(link.unsettled) for link in (first, second, at_server[0], at_server[3])] == [3, 1, 3, 1]
+    pair.arrived()[1].settle(ACCEPTED)
+    pair.talk()
+    assert [len(link.unsettled) for link in (first, second, at_server[0], at_server[3])] == [2, 1, 2, 1]
+    at_server[0].detach()
+    assert (len(at_server[0].unsettled), at_server[0].session.unsettled) == (0, 1)
+    first.session.end()
+    assert [len(link.unsettled) for link in (first, second)] == [0, 0]

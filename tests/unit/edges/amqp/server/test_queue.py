@@ -16,6 +16,7 @@ from isthmus.edges.amqp.server.receivers.queue import Queue, QueueSource
 from isthmus.edges.amqp.server.receivers.queues import KEPT, Queues
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement
 from isthmus.edges.amqp.server.receivers.selector import Selector
+from isthmus.edges.amqp.server.receivers.turns import Turns
 from isthmus.errors import HardFailure, SoftFailure
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.records import AcquiredRecord, Lock, PolledRecord
@@ -455,6 +456,20 @@ def test_each_record_goes_to_one_receiver_whose_selector_is_true_for_it() -> Non
     run(scenario)
 
 
+def test_records_are_compared_with_selectors_as_far_as_there_is_time() -> None:
+    async def scenario() -> None:
+        bench = Bench(turns=Turns(0))
+        receiver = Receiver(bench.queue, selector="n <> 1")
+        receiver.source.request(10)
+        bench.acquire(*range(5))
+        assert receiver.offsets == []
+        await turn()
+        assert len(receiver.offsets) < 4
+        await eventually(lambda: receiver.offsets == [0, 2, 3, 4])
+
+    run(scenario)
+
+
 def test_what_two_views_want_goes_to_both_in_turn_and_to_one_only() -> None:
     async def scenario() -> None:
         bench = Bench()
@@ -746,5 +761,52 @@ def test_what_waits_for_its_group_s_receiver_is_not_for_other_processes() -> Non
         one.source.request(1)
         await turn()
         assert one.offsets == [0, 1]
+
+    run(scenario)
+
+
+class Group(bytes):
+    """The name of a message group, and how often anybody looks for who has one."""
+
+    looks = 0
+
+    def __hash__(self) -> int:
+        Group.looks += 1
+        return super().__hash__()
+
+
+class GroupName(str):
+    __slots__ = ()
+
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        return Group(super().encode(encoding, errors))
+
+
+def test_what_waits_for_its_receiver_is_not_looked_at_again_for_each_record_of_others() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        one, other = Receiver(bench.queue), Receiver(bench.queue)
+        one.source.request(1)
+        bench.acquire(*range(500), jms_JMSXGroupID=GroupName("a"))
+        other.source.request(100)
+        await turn()
+        Group.looks = 0
+        bench.acquire(*range(500, 600))
+        await turn()
+        assert other.offsets == list(range(500, 600))
+        assert 0 < Group.looks < 10_000
+
+    run(scenario)
+
+
+def test_what_waited_for_a_receiver_that_has_lost_its_message_group_goes_to_any() -> None:
+    async def scenario() -> None:
+        bench = Bench()
+        one, other = Receiver(bench.queue), Receiver(bench.queue, selector="n >= 0")
+        one.source.request(1)
+        bench.acquire(0, jms_JMSXGroupID="a")
+        bench.acquire(1, 2, jms_JMSXGroupID="a")
+        other.source.request(2)
+        await eventually(lambda: other.offsets == [1, 2])
 
     run(scenario)

@@ -10,7 +10,8 @@ source                                 is
 ``isthmus.temporary.…``                a temporary queue of this connection
 =====================================  ===============================================================
 
-The first ``/group.id/`` splits; slashes after it are the group's own.
+The first ``/group.id/`` splits; slashes after it are the group's own. Nobody names a group of the bridge, of
+a queue or of a subscription: those say who has a client id, and what a subscriber has had.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final, NamedTuple
 
+from isthmus.edges.amqp.protocol.conditions import UNAUTHORIZED_ACCESS
 from isthmus.edges.amqp.protocol.terms import Source
 from isthmus.edges.amqp.server.contract import ERROR_PREFIX
 from isthmus.edges.amqp.server.nodes import TEMPORARY_QUEUE, TEMPORARY_TOPIC
@@ -26,6 +28,8 @@ from isthmus.routing.route import TEMPORARY_PREFIX, topic_of_address
 
 GROUP_MARK: Final = "/group.id/"
 NO_GROUP_ID: Final = f"{ERROR_PREFIX}no-group-id"
+RESERVED_GROUPS: Final = ("isthmus.", "jms:", "jms-queue:")
+"""What the groups of any bridge begin with, those of its subscriptions and those of its queues."""
 COPY: Final = "copy"
 """The distribution mode of those who look at a queue, and take nothing from it."""
 
@@ -86,4 +90,8 @@ def origin_of(source: Source, *, bare_is_queue: bool = False) -> Origin:
         raise Refused(NO_GROUP_ID, "Empty topic in specified address")
     if mark and not group:
         raise Refused(NO_GROUP_ID, "Empty consumer group in specified address")
+    if group.startswith(RESERVED_GROUPS):
+        raise Refused(
+            UNAUTHORIZED_ACCESS, f"the group {group!r:.300} is one that the bridge keeps for itself"
+        )
     return Origin(kind, address, topic_of_address(topic), group)

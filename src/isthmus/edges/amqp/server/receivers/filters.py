@@ -26,6 +26,8 @@ WRONG_OFFSET_FILTER: Final = f"{ERROR_PREFIX}wrong-offset-filter"
 NO_PARTITION_FILTER: Final = f"{ERROR_PREFIX}no-partition-filter"
 WRONG_FILTER: Final = f"{ERROR_PREFIX}wrong-filter"
 
+SHORT: Final = 256
+"""How many characters of a selector are read in a millisecond or two."""
 SELECTOR: Final = ("apache.org:selector-filter:string", 0x0000_468C_0000_0004)
 NO_LOCAL: Final = ("apache.org:no-local-filter:list", 0x0000_468C_0000_0003)
 
@@ -64,6 +66,12 @@ def filters_of(filters: Mapping[Any, Any] | None) -> Filters:
     honoured = {name: filters[name] for name in known if name is not None}
     selects = None if selector is None else _select(filters[selector])
     return Filters(position, selects, no_local is not None, honoured or None)
+
+
+def takes_long(filters: Mapping[Any, Any] | None) -> bool:
+    """Whether `filters_of` takes so long that it is not to be called on the event loop."""
+    texts = [text for text in map(_bare, (filters or {}).values()) if isinstance(text, str)]
+    return any(len(text) > SHORT for text in texts)
 
 
 def _select(text: object) -> Selector:

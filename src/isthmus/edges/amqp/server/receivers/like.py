@@ -3,7 +3,9 @@
 A regular expression of the same meaning tries every way in which each ``%`` could share the text out, which
 for ``%a%a%a%b`` never ends. None of that is needed: between two ``%``, the first occurrence of what stands
 there is as good as any later one. So a pattern is cut at its ``%``; the first part is tied to the beginning
-of the text, the last to its end, and each of the others is looked for once, behind the one before it.
+of the text, the last to its end, and each of the others is looked for once, behind the one before it. Only
+with a ``_`` in it may looking take a step for each of its characters at each of the text's; so those are
+counted, of the longest part.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ class Like:
             self._last_length = len(last)
             self._last = re.compile(_regex(last), re.DOTALL)
         self._between = [re.compile(_regex(part), re.DOTALL) for part in others if part]
+        self.steps = max((len(part) for part in others if _ANY in part), default=0)
+        """How many steps a match may take for each character of the text."""
 
     def matches(self, text: str) -> bool | None:
         """Whether the whole text is like the pattern; None for one that is too long to tell."""

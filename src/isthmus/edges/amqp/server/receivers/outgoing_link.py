@@ -35,6 +35,7 @@ from isthmus.edges.amqp.protocol.terms import (
 from isthmus.edges.amqp.server.contract import ReceiverRequest
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement, RecordSource
 from isthmus.edges.amqp.server.receivers.selected import has_expired
+from isthmus.edges.amqp.server.receivers.turns import Turns
 from isthmus.errors import HardFailure, OversizeFailure, RefusedFailure, SoftFailure
 from isthmus.events.amqp import RecordSkipped
 from isthmus.journal.layout import CLIENT, HEADER_PREFIX
@@ -44,6 +45,9 @@ JMS: Final = converter("jms")
 SENDER_HEADERS: Final = (CLIENT, f"{HEADER_PREFIX}{CLIENT}")
 DRAIN_S = 8.0
 """How long an answer to drain waits for Kafka to say what it has. Joining a group takes seconds."""
+
+MAX_REASON: Final = 1000
+"""How many characters of a reason for a rejection are of interest."""
 
 Undeliverable = Callable[[ReceivedRecord, SoftFailure], Awaitable[None]]
 """Keeps a record that no receiver takes, as the policy says. Raises `HardFailure` if it cannot."""
@@ -95,7 +99,9 @@ class KafkaOutgoingLink:
         unwanted_client: str | None = None,
         undeliverable: Undeliverable = skip,
         closed: Ended | None = None,
+        turns: Turns | None = None,
     ) -> None:
+        """``turns`` is the time that there is to convert records, and to compare them."""
         self.source = source
         self._request = request
         self._link = request.link
@@ -105,6 +111,7 @@ class KafkaOutgoingLink:
         self._unwanted_client = None if unwanted_client is None else unwanted_client.encode()
         self._address = (source.address or "").encode()
         self._is_plain = converter is JMS and wants is everything
+        self._turns = turns or Turns()
         self._undeliverable = undeliverable
         self._closed = closed
         self._settles = request.attach.snd_settle_mode == SETTLED
@@ -290,6 +297,9 @@ class KafkaOutgoingLink:
         """Send what the client resumes: what it has decided is only settled, the rest is sent again."""
         link = self._link
         while self._resumed and link.credit > 0 and link.attached and not self._request.congested():
+            if not self._turns.has_time():
+                self._turns.later(self.on_flow)
+                return
             resumed = self._resumed.popleft()
             record = resumed.record
             if record is None:
@@ -310,6 +320,10 @@ class KafkaOutgoingLink:
         if self._resumed or not self._sends_new:
             return
         while self._ready and link.credit > 0 and link.attached and not self._request.congested():
+            is_plain = self._is_plain and not self._ready[0].deliveries
+            if not is_plain and not self._turns.has_time():
+                self._turns.later(self.on_flow)
+                break
             record = self._ready.popleft()
             try:
                 data = self._encode(record)
@@ -428,8 +442,8 @@ class _Acknowledgements:
         self._decided: dict[Delivery, tuple[PolledRecord, object]] = {}
 
     def add(self, delivery: Delivery, record: PolledRecord, outcome: object) -> None:
-        """Remember an outcome."""
-        self._decided[delivery] = record, outcome
+        """Remember an outcome: as much of it as matters, for however long the transaction takes."""
+        self._decided[delivery] = record, _lean(outcome)
 
     def has(self, delivery: Delivery) -> bool:
         """Whether an outcome of it is remembered."""
@@ -453,7 +467,24 @@ class _Acknowledgements:
             self._link.fail(delivery, record)
 
 
+def _lean(outcome: object) -> object:
+    """An outcome without what is not acted on. Whatever is none counts as released."""
+    match outcome:
+        case None | Accepted() | Released():
+            return outcome
+        case Modified():
+            return Modified(outcome.delivery_failed, outcome.undeliverable_here)
+        case Rejected(Error() as error):
+            return Rejected(
+                Error(error.condition[:MAX_REASON], (error.description or "")[:MAX_REASON] or None)
+            )
+        case Rejected():
+            return outcome
+        case _:
+            return RELEASED
+
+
 def _said(error: Error | None) -> str:
-    return (
-        "no reason given" if error is None else f"{error.condition}: {error.description or ''}".rstrip(": ")
-    )
+    if error is None:
+        return "no reason given"
+    return f"{error.condition}: {error.description or ''}".rstrip(": ")[:MAX_REASON]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
@@ -19,7 +20,7 @@ from isthmus.edges.amqp.server.receivers.addresses import COPY, Kind, Origin, or
 from isthmus.edges.amqp.server.receivers.admin import ReceiverAdmin
 from isthmus.edges.amqp.server.receivers.browser import BrowserSource
 from isthmus.edges.amqp.server.receivers.budget import BudgetedSource, ByteBudget
-from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
+from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of, takes_long
 from isthmus.edges.amqp.server.receivers.group import Commits, GroupSource, Reading, SentFrom
 from isthmus.edges.amqp.server.receivers.outgoing_link import (
     Ended,
@@ -41,6 +42,7 @@ from isthmus.edges.amqp.server.receivers.subscriptions import (
 )
 from isthmus.edges.amqp.server.receivers.temporary import LIMIT_BYTES, TemporaryForm, TemporaryQueues
 from isthmus.edges.amqp.server.receivers.traced import TracedSource
+from isthmus.edges.amqp.server.receivers.turns import Turns
 from isthmus.errors import Refused, RefusedFailure, SoftFailure
 from isthmus.kafka.admin import KafkaAdmin
 from isthmus.kafka.consumer import COMMITTED
@@ -102,9 +104,19 @@ class KafkaOutgoingLinks:
         self._undeliverable = undeliverable
         self._budget = ByteBudget(link_bytes, total_bytes)
         self._traces = traces
-        self._queues = Queues(self._admin.client, undeliverable=undeliverable, max_deliveries=max_deliveries)
+        self._turns, self._conversions = Turns(), Turns()
+        """Those who select do not keep others waiting."""
+        self._queues = Queues(
+            self._admin.client,
+            undeliverable=undeliverable,
+            max_deliveries=max_deliveries,
+            turns=self._turns,
+        )
         self._shared = SharedReaders(kafka, undeliverable=undeliverable)
-        self._temporary = TemporaryQueues(kafka, temporary_topic, self._temporary_ends, self._overflow)
+        self._temporary = TemporaryQueues(
+            kafka, temporary_topic, self._temporary_ends, self._overflow, turns=self._turns
+        )
+        self._aside = ThreadPoolExecutor(max_workers=1, thread_name_prefix="selectors")
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self, request: ReceiverRequest) -> KafkaOutgoingLink:
@@ -112,7 +124,7 @@ class KafkaOutgoingLinks:
         asked = request.attach.source
         if not isinstance(asked, Source):
             return await self._open_to_unsubscribe(request)
-        filters = filters_of(asked.filter)
+        filters = await self._filters_of(asked)
         if asked.dynamic:
             asked = replace(asked, address=await self.create_node(asked, request.client))
         origin = origin_of(asked, bare_is_queue=self._bare_is_queue)
@@ -130,7 +142,18 @@ class KafkaOutgoingLinks:
             unwanted_client=own,
             undeliverable=self._undeliverable,
             closed=closed,
+            turns=self._turns_of(filters),
         )
+
+    async def _filters_of(self, source: Source) -> Filters:
+        """What the filters ask for. A long selector is read in a thread, for as long as that takes."""
+        read = partial(filters_of, source.filter)
+        if takes_long(source.filter):
+            return await asyncio.get_running_loop().run_in_executor(self._aside, read)
+        return await self._turns.run(read)
+
+    def _turns_of(self, filters: Filters) -> Turns:
+        return self._conversions if filters.selector is None else self._turns
 
     def _budgeted(self, supply: RecordSource, source: Source) -> BudgetedSource:
         if self._traces is not None:
@@ -186,6 +209,7 @@ class KafkaOutgoingLinks:
             unwanted_client=_own(origin, filters, request),
             wants=everything if selector is None else selector.wants,
             undeliverable=self._undeliverable,
+            turns=self._turns_of(filters),
         )
 
     @property
@@ -206,6 +230,7 @@ class KafkaOutgoingLinks:
 
     async def close(self) -> None:
         """Let go of Kafka, within a bounded time."""
+        self._aside.shutdown(wait=False, cancel_futures=True)
         await self._queues.close()
         await self._shared.close()
         await self._temporary.close()

@@ -47,6 +47,7 @@ from isthmus.edges.amqp.server.receivers.record_source import (
 )
 from isthmus.edges.amqp.server.receivers.selected import has_expired
 from isthmus.edges.amqp.server.receivers.selector import Selector
+from isthmus.edges.amqp.server.receivers.turns import Turns
 from isthmus.edges.amqp.server.receivers.waiting import View, Waiting, by_priority, group_of
 from isthmus.errors import HardFailure, RedeliveryFailure, RefusedFailure, SoftFailure
 from isthmus.events.amqp import DeadLetterHeldBack, QueueBlocked
@@ -63,8 +64,8 @@ YIELD_S: Final = 0.1
 """How long nothing is asked for after something was released, so that others get it."""
 REMEMBERED: Final = 65_536
 """How many records that were released are remembered, for what applications had of them."""
-COMPARED: Final = 200
-"""How many records are compared with selectors in one turn of the loop."""
+TAKEN: Final = 200
+"""How many records more than there are a view may have, that others have taken."""
 LOOK_AHEAD: Final = 500
 """How many records more than there is credit for are read at once, if many were in vain."""
 LOOK_AHEAD_BYTES: Final = 64 * 2**20
@@ -194,6 +195,7 @@ class Queue:
         hold_s: float = HOLD_S,
         declined_s: float = DECLINED_S,
         retry_s: float = RETRY_S,
+        turns: Turns | None = None,
     ) -> None:
         """``delivery_limit`` is Kafka's, ``max_deliveries`` that of applications.
 
@@ -211,6 +213,7 @@ class Queue:
         self._rest_s = rest_s
         self._hold_s = hold_s
         self._declined_s = declined_s
+        self._turns = turns or Turns()
         self._abandoned_at = 0.0
         """When the last receiver left."""
         self._yields = False
@@ -402,10 +405,12 @@ class Queue:
     def _own(self, group: bytes | None, source: QueueSource) -> None:
         """Have a message group go to a receiver, from now on."""
         if group is not None and self._owners.get(group) is not source:
-            self._owners.pop(group, None)
+            before = self._owners.pop(group, None)
             self._owners[group] = source
             if len(self._owners) > MAX_GROUPS:
-                del self._owners[next(iter(self._owners))]
+                before = self._owners.pop(next(iter(self._owners)))
+            if before is not None and self._waiting:
+                self._dispatch_soon()  # there may be what waited for that one alone
 
     def _disown(self, source: QueueSource) -> None:
         """Have others get what was for a receiver that is gone."""
@@ -443,16 +448,15 @@ class Queue:
             view.discard()
 
     def _compare(self) -> None:
-        """Compare some of what no selector was compared with."""
-        budget = COMPARED
+        """Compare what no selector was compared with, as far as there is time."""
         for view in self._views.values():
-            while view.unseen and budget:
+            while view.unseen:
+                if not self._turns.has_time():
+                    self._turns.later(self._dispatch)
+                    return
                 waiting = view.unseen.popleft()
                 if not waiting.taken:
-                    budget -= 1
                     self._compare_with(view, waiting)
-        if not budget:
-            self._dispatch_soon()
 
     def _compare_with(self, view: View, waiting: Waiting) -> None:
         try:
@@ -472,7 +476,7 @@ class Queue:
         handed: dict[QueueSource, list[AcquiredRecord]] = {}
         views = list(self._views.values())
         for view in views:
-            view.hungry = [each for each in view.receivers if each.wanted > 0]
+            view.begin()
         while True:
             views = [each for each in views if each.hungry and each.find_next()]
             if not views:
@@ -493,7 +497,7 @@ class Queue:
         for source, records in handed.items():
             source.hand_over(records)
         for view in self._views.values():
-            if len(view.fitting) > 2 * len(self._waiting) + COMPARED:  # others have taken most of it
+            if len(view.fitting) > 2 * len(self._waiting) + TAKEN:  # others have taken most of it
                 view.discard()
         self._update_demand()
 

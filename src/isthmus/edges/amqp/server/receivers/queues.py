@@ -8,6 +8,7 @@ from typing import Final
 
 from isthmus.edges.amqp.server.receivers.queue import Convert, Queue, QueueSource, Undeliverable
 from isthmus.edges.amqp.server.receivers.selector import Selector
+from isthmus.edges.amqp.server.receivers.turns import Turns
 from isthmus.kafka.client import ResilientClient
 from isthmus.kafka.share import ShareMember
 
@@ -19,13 +20,19 @@ class Queues:
     """The queues that receivers of this process read. To be used on one event loop."""
 
     def __init__(
-        self, client: ResilientClient, *, undeliverable: Undeliverable, max_deliveries: int = 10
+        self,
+        client: ResilientClient,
+        *,
+        undeliverable: Undeliverable,
+        max_deliveries: int = 10,
+        turns: Turns | None = None,
     ) -> None:
         self.not_acknowledged = 0
         """How many acceptances Kafka did not take: those records are delivered again."""
         self._client = client
         self._undeliverable = undeliverable
         self._max_deliveries = max_deliveries
+        self._turns = turns
         self._queues: dict[str, Queue] = {}
 
     def source(
@@ -50,6 +57,7 @@ class Queues:
                 on_refused=self._count_refused,
                 max_deliveries=self._max_deliveries,
                 delivery_limit=delivery_limit,
+                turns=self._turns,
             )
         return QueueSource(self._queues[group], at_most_once=at_most_once, selector=selector)
 

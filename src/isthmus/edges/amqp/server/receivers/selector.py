@@ -29,6 +29,8 @@ MAX_LENGTH: Final = 4096
 MAX_LONG: Final = 2**63
 MAX_DEPTH: Final = 100
 """How deep a selector may nest: far beyond any real one, far below any stack."""
+MAX_LIKE_STEPS: Final = 64
+"""How many steps they may take together for each character of a text: a millisecond for the longest text."""
 MAX_LIKE: Final = 1000
 """How many characters the patterns of all LIKEs of a selector may have: each may be tried at every character
 of a text."""
@@ -100,6 +102,7 @@ class _Meaning(Transformer[Token, Expression]):
     def __init__(self) -> None:
         super().__init__()
         self._like_length = 0
+        self._like_steps = 0
 
     def any(self, *terms: Expression) -> Expression:
         return lambda message: _any([_truth(term(message)) for term in terms])
@@ -140,7 +143,11 @@ class _Meaning(Transformer[Token, Expression]):
         self._like_length += len(text)
         if self._like_length > MAX_LIKE:
             raise SelectorError(f"the patterns of LIKE have more than {MAX_LIKE} characters")
-        matches = Like(text, "" if escape is None else str(escape(nothing))).matches
+        pattern_of = Like(text, "" if escape is None else str(escape(nothing)))
+        self._like_steps += pattern_of.steps
+        if self._like_steps > MAX_LIKE_STEPS:
+            raise SelectorError(f"LIKE has parts with _ between % of more than {MAX_LIKE_STEPS} characters")
+        matches = pattern_of.matches
 
         def like(message: AmqpMessage) -> bool | None:
             inner = value(message)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
@@ -42,6 +42,7 @@ from isthmus.edges.amqp.server.receivers.record_source import (
     RecordSource,
     Snapshot,
 )
+from isthmus.edges.amqp.server.receivers.turns import Turns
 from isthmus.edges.reconnect import Backoff
 from isthmus.errors import ConversionFailure, Refused
 from isthmus.journal.layout import HEADER_PREFIX
@@ -96,8 +97,10 @@ class TemporaryQueues:
         *,
         empty_s: float = EMPTY_S,
         abandoned_s: float = ABANDONED_S,
+        turns: Turns | None = None,
     ) -> None:
         """``ends`` asks Kafka where the topic ends now."""
+        self._turns = turns or Turns()
         self._empty_s = empty_s
         self._abandoned_s = abandoned_s
         self._orphans: dict[str, asyncio.TimerHandle] = {}
@@ -124,7 +127,7 @@ class TemporaryQueues:
             if sum(node.owner == owner for node in self._nodes.values()) >= MAX_QUEUES:
                 raise Refused(RESOURCE_LIMIT_EXCEEDED, f"{MAX_QUEUES} temporary queues are the most")
             address = f"{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
-            self._nodes[address] = _Node(owner, lifetime, is_topic=topic)
+            self._nodes[address] = _Node(owner, lifetime, self._turns, is_topic=topic)
             return address
 
     async def leave(self, address: str) -> None:
@@ -180,7 +183,7 @@ class TemporaryQueues:
         if node.owner not in owners:
             raise Refused(RESOURCE_LOCKED, f"the temporary queue {address!r:.300} is that of another")
         if browses:
-            return Snapshot(each for queue in node.queues for each in queue.waiting)
+            return Snapshot(each for queue in node.queues for each in queue.waiting.values())
         return TemporarySource(node, wants)
 
     async def _look_at(self, address: str) -> None:
@@ -237,7 +240,8 @@ class TemporaryQueues:
 class _Node:
     """A temporary queue, or a topic with a queue for each subscriber."""
 
-    def __init__(self, owner: str, lifetime: type[Composite], *, is_topic: bool) -> None:
+    def __init__(self, owner: str, lifetime: type[Composite], turns: Turns, *, is_topic: bool) -> None:
+        self._turns = turns
         self.owner = owner
         self.lifetime = lifetime
         self.is_topic = is_topic
@@ -245,7 +249,7 @@ class _Node:
         """What tells those who have a link to it that it is deleted."""
         self.empty_since = 0.0
         self.abandoned_since = 0.0
-        self.queues: list[_Queue] = [] if is_topic else [_Queue()]
+        self.queues: list[_Queue] = [] if is_topic else [_Queue(turns)]
 
     @property
     def sources(self) -> list[TemporarySource]:
@@ -265,9 +269,11 @@ class _Node:
     def join(self, source: TemporarySource) -> _Queue:
         """The queue of one more receiver."""
         if self.is_topic:
-            self.queues.append(_Queue())
-        self.queues[-1].sources.append(source)
-        return self.queues[-1]
+            self.queues.append(_Queue(self._turns))
+        queue = self.queues[-1]
+        queue.sources.append(source)
+        source.unseen.extend(queue.waiting)
+        return queue
 
     def leave(self, queue: _Queue, source: TemporarySource) -> None:
         """Forget a receiver, of a topic with all that it has not received."""
@@ -280,36 +286,50 @@ class _Node:
 class _Queue:
     """What waits, and who takes it."""
 
-    def __init__(self) -> None:
+    def __init__(self, turns: Turns) -> None:
         self.sources: list[TemporarySource] = []
-        self.waiting: deque[PolledRecord] = deque()
+        self.waiting: OrderedDict[int, PolledRecord] = OrderedDict()
+        """In order, by numbers that say nothing but which record it is."""
+        self._turns = turns
+        self._count = 0
         self._size_bytes = 0
 
-    def put(self, taken: PolledRecord, *, first: bool = False) -> bool:
+    def put(
+        self, taken: PolledRecord, *, first: bool = False, declined_by: TemporarySource | None = None
+    ) -> bool:
         """Take a record. False if there is no room for it."""
         taken.size = held_bytes(taken.read)
         if self._size_bytes + taken.size > LIMIT_BYTES and not first:
             return False
         self._size_bytes += taken.size
+        self._count += 1
+        number = self._count
+        self.waiting[number] = taken
         if first:
-            self.waiting.appendleft(taken)
-        else:
-            self.waiting.append(taken)
+            self.waiting.move_to_end(number, last=False)
+        for source in self.sources:
+            if source is not declined_by:
+                source.offer(number, first=first)
         self.hand_out()
         return True
 
     def hand_out(self) -> None:
-        """Give what waits to those who want it."""
+        """Give what waits to those who want it. Each is asked once for a record, as far as there is time."""
         for source in self.sources:
-            passed_over: list[PolledRecord] = []
-            while self.waiting and source.wanted:
-                taken = self.waiting.popleft()
-                if not source.wants(taken):
-                    passed_over.append(taken)
-                    continue
-                self._size_bytes -= taken.size
-                source.take(taken)
-            self.waiting.extendleft(reversed(passed_over))
+            while source.wanted and source.unseen:
+                taken = self.waiting.get(source.unseen[0])
+                if taken is not None and source.selects and not self._turns.has_time():
+                    self._turns.later(self.hand_out)
+                    break
+                number = source.unseen.popleft()
+                if taken is not None and source.wants(taken):
+                    del self.waiting[number]
+                    self._size_bytes -= taken.size
+                    source.take(taken)
+            if source.wanted and not source.unseen:
+                source.on_idle()
+            if len(source.unseen) > 2 * len(self.waiting) + BATCH:  # others have taken most of it
+                source.unseen = deque(each for each in source.unseen if each in self.waiting)
 
 
 class TemporarySource:
@@ -318,8 +338,11 @@ class TemporarySource:
     def __init__(self, node: _Node, wants: WantsRecord | None) -> None:
         self.wanted = 0
         self.unsettled = 0
+        self.unseen: deque[int] = deque()
+        """The numbers of what it was not asked for yet; some of it may be gone."""
         self._wants = wants
-        self._unwanted: set[tuple[int, int]] = set()
+        self._idle = True
+        """Whether the receiver knows that there is nothing."""
         self._node = node
         self._queue = node.join(self)
         self._sink: RecordSink
@@ -329,20 +352,33 @@ class TemporarySource:
         self._sink = sink
 
     def request(self, count: int, *, drain: bool = False) -> None:  # noqa: ARG002
-        """Hand over what is there."""
+        """Hand over what is there, and tell when that is all."""
         self.wanted = count
+        self._idle = False
         # Not at once: whoever wants is in the middle of it.
-        asyncio.get_running_loop().call_soon(self._look)
+        asyncio.get_running_loop().call_soon(self._queue.hand_out)
+
+    @property
+    def selects(self) -> bool:
+        """Whether there may be what the receiver does not want."""
+        return self._wants is not None
+
+    def offer(self, number: int, *, first: bool) -> None:
+        """Have the receiver asked for a record of the queue."""
+        if first:
+            self.unseen.appendleft(number)
+        else:
+            self.unseen.append(number)
 
     def wants(self, record: PolledRecord) -> bool:
-        """Whether the receiver wants a record; it is asked once."""
-        place = record.partition, record.offset
-        if place in self._unwanted:
-            return False
-        wanted = self._wants is None or self._wants(record)
-        if not wanted:
-            self._unwanted.add(place)
-        return wanted
+        """Whether the receiver wants a record."""
+        return self._wants is None or self._wants(record)
+
+    def on_idle(self) -> None:
+        """Tell the receiver, once for each request, that there is nothing more."""
+        if not self._idle:
+            self._idle = True
+            self._sink.on_idle()
 
     def take(self, taken: PolledRecord) -> None:
         """Hand a record over."""
@@ -364,8 +400,8 @@ class TemporarySource:
         """Leave a record to other receivers of the queue, those that come later included."""
         if self._node.is_topic:
             return False
-        self._unwanted.add((record.partition, record.offset))
-        self.settle(record, Acknowledgement.FAIL if failed else Acknowledgement.RELEASE)
+        self.unsettled -= 1
+        self._queue.put(record.again(failed=failed), first=True, declined_by=self)
         return True
 
     async def close(self) -> None:
@@ -376,11 +412,6 @@ class TemporarySource:
     def on_deleted(self) -> None:
         """Tell the receiver that the queue is no more."""
         self._sink.on_failed(RESOURCE_DELETED, "the temporary queue was deleted")
-
-    def _look(self) -> None:
-        self._queue.hand_out()
-        if self.wanted:
-            self._sink.on_idle()
 
 
 class _Tail:

@@ -5,7 +5,7 @@ Receivers with the same selector share a `View`: the records that the selector i
 several views; whoever takes it first has it. In a view, records of one message group (``JMSXGroupID``) go to
 the receiver that had the first of them, for as long as it is there.
 
-To compare a record with a selector it must be converted, so that is done for so many in a turn of the loop.
+To compare a record with a selector it must be converted, so that is done as far as there is time (`Turns`).
 """
 
 from __future__ import annotations
@@ -130,15 +130,21 @@ class View:
         else:
             insort(fitting, waiting, key=_order)
 
+    def begin(self) -> None:
+        """Records are about to be handed out."""
+        self.hungry = [each for each in self.receivers if each.wanted > 0]
+        self._next = 0
+        while self.fitting and self.fitting[0].taken:
+            del self.fitting[0]
+
     def find_next(self) -> bool:
-        """Whether there is a `next` that a hungry receiver may have."""
+        """Whether there is a `next` that a hungry receiver may have: behind what none of them may have."""
         fitting = self.fitting
-        while fitting and fitting[0].taken:
-            del fitting[0]
-        for at, waiting in enumerate(fitting):
-            if not waiting.taken and self._able(waiting):
-                self._next = at
+        for at in range(self._next, len(fitting)):
+            self._next = at
+            if not fitting[at].taken and self._able(fitting[at]):
                 return True
+        self._next = len(fitting)
         return False
 
     @property

@@ -39,6 +39,13 @@ def test_an_address_that_lacks_a_part_is_refused(address: str | None, descriptio
     assert (refused.value.condition, refused.value.description) == ("io.strimzi:no-group-id", description)
 
 
+@pytest.mark.parametrize("group", ["jms:shop:news", "jms::news", "jms-queue:orders", "isthmus.main.clients"])
+def test_nobody_names_a_group_of_the_bridge_or_of_a_subscription(group: str) -> None:
+    with pytest.raises(Refused) as refused:
+        origin_of(Source(f"news/group.id/{group}"))
+    assert refused.value.condition == "amqp:unauthorized-access"
+
+
 @pytest.mark.parametrize(
     ("source", "kind"),
     [

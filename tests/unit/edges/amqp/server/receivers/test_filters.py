@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from isthmus.codecs.amqp import Described, Int, Symbol, UInt, ULong
-from isthmus.edges.amqp.server.receivers.filters import Filters, Position, filters_of
+from isthmus.converters import converter
+from isthmus.edges.amqp.protocol.terms import Source
+from isthmus.edges.amqp.server.receivers import outgoing_links
+from isthmus.edges.amqp.server.receivers.filters import SELECTOR, Filters, Position, filters_of
 from isthmus.errors import Refused
+from isthmus.kafka.options import Kafka
 
 PARTITION = Symbol("io.strimzi:partition-filter:int")
 OFFSET = Symbol("io.strimzi:offset-filter:long")
@@ -85,3 +92,27 @@ def test_no_local_is_known_by_its_name_and_by_its_number() -> None:
         (Symbol("no-local"), Described(ULong(0x0000_468C_0000_0003), [])),
     ):
         assert filters_of({name: value}) == Filters(no_local=True, honoured={name: value})
+
+
+@pytest.mark.parametrize(("length", "aside"), [(200, False), (4000, True)])
+def test_a_long_selector_is_not_read_on_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch, length: int, aside: bool
+) -> None:
+    threads: list[threading.Thread] = []
+
+    def read(filters: Mapping[Any, Any] | None) -> Filters:
+        threads.append(threading.current_thread())
+        return filters_of(filters)
+
+    monkeypatch.setattr(outgoing_links, "filters_of", read)
+    selector = Described(ULong(SELECTOR[1]), "a = 1".ljust(length))
+
+    async def read_it() -> Filters:
+        links = outgoing_links.KafkaOutgoingLinks(Kafka("nowhere:1"), converter, temporary_topic="t")
+        filters = await links._filters_of(Source("q", filter={Symbol("jms-selector"): selector}))
+        await links.close()
+        return filters
+
+    filters = asyncio.run(read_it())
+    assert filters.selector is not None
+    assert [thread is not threading.main_thread() for thread in threads] == [aside]

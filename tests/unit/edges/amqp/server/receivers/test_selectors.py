@@ -91,7 +91,7 @@ def test_what_is_false_or_unknown_is_not_wanted(text: str) -> None:
     "text",
     ["", "region =", "region = 'EU", "= 1", "a b", "region IN ()", "a = 1 AND", "a LIKE 'b' ESCAPE 'cd'",
      "a LIKE 'b!' ESCAPE '!'", "NOT " * 101 + "a", "a = 1" + " + 1" * 101, "a = 1" + " OR a = 1" * 2000,
-     f"a LIKE '{'x' * 600}' OR b LIKE '{'x' * 600}'"],
+     f"a LIKE '{'x' * 600}' OR b LIKE '{'x' * 600}'", f"a LIKE '%{'_' * 33}%' OR a LIKE '%x%{'x_' * 16}%'"],
 )  # fmt: skip
 def test_what_is_no_selector_is_refused(text: str) -> None:
     with pytest.raises(SelectorError):

@@ -20,9 +20,10 @@ from isthmus.edges.amqp.protocol.terms import (
 from isthmus.edges.amqp.server.receivers import temporary
 from isthmus.edges.amqp.server.receivers.record_source import Acknowledgement
 from isthmus.edges.amqp.server.receivers.temporary import TemporaryQueues
+from isthmus.edges.amqp.server.receivers.turns import Turns
 from isthmus.errors import Refused
 from isthmus.kafka.options import Kafka
-from isthmus.kafka.records import OVERHEAD_BYTES
+from isthmus.kafka.records import OVERHEAD_BYTES, PolledRecord
 
 
 class Tail:
@@ -313,5 +314,47 @@ def test_a_queue_that_nobody_has_a_link_to_is_not_kept_for_ever() -> None:
         bench.send(address, b"a")
         await queues.leave(address)
         await eventually(lambda: not bench.is_there(address))
+
+    run(test)
+
+
+def test_a_receiver_is_asked_once_for_each_record_and_others_have_their_turn() -> None:
+    asked: list[bytes | None] = []
+
+    def wants(record: PolledRecord) -> bool:
+        asked.append(record.record.value)
+        return record.record.value == b"c"
+
+    async def test(bench: Bench) -> None:
+        bench.queues._turns = Turns(0)
+        address = await bench.queues.create("me")
+        bench.send(address, b"a", b"b")
+        receiver = Receiver()
+        source = bench.queues.source(address, ["me"], wants=wants)
+        source.start(receiver)
+        source.request(5)
+        bench.send(address, b"c", b"d")
+        assert asked == []
+        await eventually(lambda: len(asked) == 4)
+        await eventually(lambda: receiver.idles)
+        assert receiver.values == [b"c"]
+        bench.send(address, b"e")
+        await eventually(lambda: len(asked) == 5)
+        other, _ = await bench.receiver(address, 10)
+        assert other.values == [b"a", b"b", b"d", b"e"]
+        assert asked == [b"a", b"b", b"c", b"d", b"e"]
+
+    run(test)
+
+
+def test_what_others_have_taken_is_forgotten() -> None:
+    async def test(bench: Bench) -> None:
+        address = await bench.queues.create("me")
+        await bench.receiver(address, 0)
+        other, _ = await bench.receiver(address, 10_000)
+        bench.send(address, *[b"x"] * 2_000)
+        assert len(other.taken) == 2_000
+        [queue] = bench.queues._nodes[address].queues
+        assert all(len(source.unseen) <= temporary.BATCH for source in queue.sources)
 
     run(test)
