@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 ID_IN_USE: Final = Error(
     INVALID_FIELD,
     "another connection has the container id",
-    {Symbol("invalid-field"): Symbol("container-id"), Symbol("invalid-hint"): Symbol("container-id")},
+    {Symbol("invalid-field"): Symbol("container-id")},
 )
 """What Qpid JMS takes for an invalid client id."""
 _NOBODY: Final = Identity("anonymous", "")
