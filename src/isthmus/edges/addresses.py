@@ -44,6 +44,8 @@ JMS: Final = frozenset({"queue", "topic"})
 JMS_PARTITIONS: Final = 1
 """A JMS destination that the bridge makes has one: only then do its messages come in the order in which they
 were sent. Any number of receivers have their part of it, or their copies."""
+PARTITIONS: Final = 4
+"""How many any other topic has that is made for an address."""
 MAX_ADDRESS: Final = 1000
 """How many characters an address may have: four times what a topic's name may."""
 KEPT: Final = 10_000
@@ -101,7 +103,7 @@ class KafkaAddresses:
         direct: bool = False,
         keep: bool = False,
         refuse: bool = True,
-        partitions: int = 4,
+        partitions: int = PARTITIONS,
         reserved: ReservedTopics = BY_PREFIX,
         refresh_s: float = REFRESH_S,
         clock: Callable[[], float] = time.monotonic,

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from isthmus.codecs.amqp import Symbol, UInt
 from isthmus.config.model.amqp import AmqpSettings, AmqpsSettings
 from isthmus.edges.addresses import AddressBook
 from isthmus.edges.amqp.protocol import Connection, Identity, Limits, Open, SaslServer
@@ -38,6 +39,12 @@ from isthmus.routing.reserved import BY_PREFIX, ReservedTopics
 from isthmus.telemetry.parts import Clients
 
 CAPABILITIES: Final = ("ANONYMOUS-RELAY", "SHARED-SUBS", "DELAYED_DELIVERY", SOLE_CONNECTION)
+PROPERTIES: Final = {
+    Symbol("sole-connection-enforcement-policy"): UInt(0),
+    Symbol("sole-connection-detection-policy"): UInt(1),
+}
+"""A connection is refused if another has its container id, and if both ask to be the only one: `weak`
+detection. Who reads neither would take it for strong."""
 MAX_FRAMES: Final = 256
 """How many frames of a client are handled in one turn of the loop."""
 OVERHEAD_BYTES: Final = 4096
@@ -112,7 +119,7 @@ class AmqpServer:
         """What is kept of links whose connection is over."""
         self.latest: dict[LinkKey, ServerLink] = {}
         """The link of a key that was attached last, in whichever connection."""
-        self._answer = Open(container_id, offered_capabilities=CAPABILITIES)
+        self._answer = Open(container_id, offered_capabilities=CAPABILITIES, properties=PROPERTIES)
         self.full = False
         """Whether the messages in flight are too many bytes for anybody to be read further."""
         self._unsettled_bytes = 0

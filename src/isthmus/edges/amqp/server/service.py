@@ -11,7 +11,7 @@ from pathlib import Path
 
 from isthmus.config import Settings
 from isthmus.converters import MessageConverter, converter
-from isthmus.edges.addresses import KafkaAddresses
+from isthmus.edges.addresses import JMS_PARTITIONS, PARTITIONS, KafkaAddresses
 from isthmus.edges.amqp.server.receivers import KafkaOutgoingLinks
 from isthmus.edges.amqp.server.server import AmqpServer
 from isthmus.edges.amqp.server.traffic import ServerFigures
@@ -56,6 +56,7 @@ class AmqpService:
         self._where = f"{settings.amqp.host}:{settings.amqp.port}"
         auto_create = settings.amqp.auto_create
         auto_create = settings.kafka.embedded if auto_create is None else auto_create
+        bare_is_queue = settings.amqp.bare_address == "queue"
         self._admin = KafkaAdmin(kafka)
         self._clients_group = f"isthmus.{settings.bridge_id}.clients"
         self._client_ids = NameLocks(self._admin.client, self._clients_group)
@@ -67,7 +68,7 @@ class AmqpService:
             temporary_topic=settings.temporary_topic,
             journal_topic=settings.journal.topic,
             queue_views=settings.amqp.queue_selectors == "views",
-            bare_is_queue=settings.amqp.bare_address == "queue",
+            bare_is_queue=bare_is_queue,
             auto_create=auto_create,
             max_deliveries=settings.amqp.max_deliveries,
             link_bytes=settings.amqp.max_receiver_bytes,
@@ -83,6 +84,7 @@ class AmqpService:
             direct=settings.message_convert is not None,
             keep=settings.keeps_destinations,
             auto_create=auto_create,
+            partitions=JMS_PARTITIONS if bare_is_queue else PARTITIONS,
             reserved=settings.reserved_topics,
         )
         self._server = AmqpServer(
