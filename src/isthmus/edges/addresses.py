@@ -128,11 +128,20 @@ class KafkaAddresses:
         self._known.clear()
 
     def known(self, address: str) -> KnownAddress | None:
-        """One that was found a short time ago, or that of a temporary queue, here or elsewhere."""
+        """One that was found a short time ago, or that of a temporary queue, here or elsewhere.
+
+        One that is in use is looked up again in good time, and holds while Kafka is slow to answer: nobody's
+        messages wait for what others ask of Kafka.
+        """
         found = self._known.get(address)
-        if found is not None:
-            return found if self._clock() < found.expires else None
-        return _ROUTED if address.startswith(TEMPORARY_PREFIX) else None
+        if found is None:
+            return _ROUTED if address.startswith(TEMPORARY_PREFIX) else None
+        left_s = found.expires - self._clock()
+        if left_s > self._refresh_s / 2:
+            return found
+        if left_s > 0:
+            self._ask(address, found.jms)
+        return found if left_s > 0 or (address in self._asking and left_s > -self._refresh_s) else None
 
     async def find(self, address: str, *, jms: bool = False) -> str | None:
         """Look the address up; topics are made where that is allowed."""
@@ -140,11 +149,14 @@ class KafkaAddresses:
             return None
         if len(address) > MAX_ADDRESS:
             return f"{address!r:.300}: an address has no more than {MAX_ADDRESS} characters"
+        return await asyncio.shield(self._ask(address, jms))
+
+    def _ask(self, address: str, jms: bool) -> asyncio.Future[str | None]:
         asking = self._asking.get(address)
         if asking is None:  # those who ask at the same time share one answer
             asking = self._asking[address] = asyncio.ensure_future(self._find(address, jms))
             asking.add_done_callback(partial(self._asked, address))
-        return await asyncio.shield(asking)
+        return asking
 
     def _asked(self, address: str, asking: asyncio.Future[str | None]) -> None:
         del self._asking[address]

@@ -51,6 +51,8 @@ _READ_COMMITTED: Final = 1
 _CONSUMER: Final = -1
 """Who asks for offsets: no replica."""
 _NO_GENERATION: Final = -1
+_CHANGES: Final = "changes"
+"""The connection for what a broker takes its time for: questions do not wait for it."""
 _DEFAULT_REPLICATION: Final = -1
 _READ, _WRITE = 3, 4
 """Codes of ``AclOperation``."""
@@ -116,7 +118,7 @@ class KafkaAdmin:
         request = CreateTopicsRequest(asked, int(self._timeout_s * 1000), False)
 
         async def create() -> None:
-            answer = await self.client.send(await self.client.controller(), request)
+            answer = await self._send_to_controller(request)
             for _, code, said in answer.topic_errors:
                 if code != TOPIC_ALREADY_EXISTS:
                     raise_for(code, said)
@@ -247,6 +249,9 @@ class KafkaAdmin:
     async def _send_to_coordinator(self, group: str, request: Any) -> Any:
         return await self.client.send(await self.client.coordinator(group), request)
 
+    async def _send_to_controller(self, request: Any) -> Any:
+        return await self.client.send(await self.client.controller(), request, connection=_CHANGES)
+
     # Settings
 
     async def configs(
@@ -273,7 +278,7 @@ class KafkaAdmin:
 
         async def change(values: Mapping[str, str]) -> None:
             request = requests.set_configs(resource_type, name, values)
-            answer = await self.client.send(await self.client.controller(), request)
+            answer = await self._send_to_controller(request)
             for code, said, *_ in answer.responses:
                 raise_for(code, said)
 

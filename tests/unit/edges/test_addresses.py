@@ -108,10 +108,13 @@ class Topics:
         self.facts = {name: topic(count) for name, count in partitions.items()}
         self.asked: list[str] = []
         self.unavailable = False
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     async def describe(self, name: str) -> TopicFacts | None:
         self.asked.append(name)
         await asyncio.sleep(0)
+        await self.answers.wait()
         if self.unavailable:
             raise Outage("Kafka does not answer", remedy="wait")
         return self.facts.get(name)
@@ -192,7 +195,7 @@ def test_what_has_become_of_a_topic_is_noticed() -> None:
     book = addresses_of(topics, keep=True, refresh_s=10, clock=lambda: now)
     assert header(book, "a") == "a 1 1000 jms"
     topics.facts["a"] = topic(2, limit=2000)
-    now = 9
+    now = 4
     assert header(book, "a") == "a 1 1000 jms"
     now = 10
     assert header(book, "a") == "a 2 2000 jms"
@@ -203,6 +206,33 @@ def test_what_has_become_of_a_topic_is_noticed() -> None:
     topics.facts.clear()
     now = 30
     assert refusal(book, "a") == "'a': there is no topic a, and no route takes it"
+
+
+def test_an_address_in_use_is_looked_up_in_time_and_holds_while_kafka_is_slow() -> None:
+    async def use() -> None:
+        now, topics = 0.0, Topics(a=1)
+        book = addresses_of(topics, keep=True, refresh_s=10, clock=lambda: now)
+        topics.answers.clear()
+        looking = asyncio.ensure_future(book.find("a"))
+        topics.answers.set()
+        assert await looking is None
+        old = book.known("a")
+        topics.answers.clear()
+        topics.facts["a"] = topic(2)
+        for now in (6, 9, 12, 19):  # noqa: B007, the clock has it
+            assert book.known("a") is old
+            await asyncio.sleep(0)
+        assert topics.asked == ["a", "a"]
+        now = 20
+        assert book.known("a") is None  # that is too long ago
+        topics.answers.set()
+        assert await book.find("a") is None
+        new = book.known("a")
+        assert new is not None
+        assert new.topic is not None
+        assert new.topic.partitions == 2
+
+    asyncio.run(use())
 
 
 def test_those_who_ask_at_the_same_time_share_one_answer() -> None:

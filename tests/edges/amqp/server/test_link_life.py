@@ -16,6 +16,7 @@ from isthmus.codecs.amqp import UInt
 from isthmus.edges.amqp.protocol import Delivery, Link
 from isthmus.edges.amqp.protocol.performatives import Attach, Close, Detach, End, Flow, Transfer
 from isthmus.edges.amqp.protocol.terms import Error, Source, Target
+from isthmus.edges.amqp.server.connection import MAX_OPENING
 from isthmus.edges.amqp.server.contract import Client, ReceiverRequest
 from isthmus.errors import HardFailure, Refused
 
@@ -316,11 +317,41 @@ def test_two_hundred_links_with_flows_in_between_leave_nothing(
         for number in range(200):
             credit = (0, None, 5)[number % 3]
             wire.send(receive(f"in {number}"), flow(0, credit), Detach(0, number % 2 == 0))
-        let_open(server, fillers, 200)
+        let_open(server, fillers, MAX_OPENING)
         wire.until(Detach, 200)
         assert len(wire.all(Attach)) == 200
         nothing_is_left(server, fillers)
         assert len(fillers.closed) == 200
+
+
+def test_a_connection_opens_a_few_links_at_a_time_and_no_other_waits_for_them(
+    server: RunningServer, fillers: Fillers
+) -> None:
+    with RawWire(server.port).open() as wire, RawWire(server.port).open() as other:
+        hold(server, fillers)
+        for number in range(50):
+            wire.send(receive(f"in {number}", number))
+        eventually(lambda: fillers.asked == MAX_OPENING, timeout_s=10)
+        other.send(receive("in"))
+        eventually(lambda: fillers.asked == MAX_OPENING + 1, timeout_s=10)
+        let_open(server, fillers)
+        other.until(Attach)
+        wire.until(Attach, 50)
+        assert fillers.asked == 51
+
+
+def test_what_waits_to_be_opened_when_the_connection_is_lost_is_not(
+    server: RunningServer, fillers: Fillers
+) -> None:
+    with RawWire(server.port).open() as wire:
+        hold(server, fillers)
+        for number in range(50):
+            wire.send(receive(f"in {number}", number))
+        eventually(lambda: fillers.asked == MAX_OPENING, timeout_s=10)
+    eventually(lambda: server.amqp.connections == 0, timeout_s=10)
+    let_open(server, fillers)
+    nothing_is_left(server, fillers)
+    assert fillers.asked == MAX_OPENING
 
 
 def test_connections_that_attach_and_close_at_once_leave_nothing(

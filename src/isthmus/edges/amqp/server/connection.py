@@ -49,6 +49,8 @@ ID_IN_USE: Final = Error(
     {Symbol("invalid-field"): Symbol("container-id"), Symbol("invalid-hint"): Symbol("container-id")},
 )
 """What Qpid JMS takes for an invalid client id."""
+MAX_OPENING: Final = 8
+"""How many links of a connection are opened at a time: Kafka has others to serve, too."""
 _NOBODY: Final = Identity("anonymous", "")
 _NO_USER: Final = User("anonymous", send=(), receive=())
 
@@ -67,6 +69,7 @@ class ServerConnection(AmqpTransport):
         """Whether its messages say who sent them."""
         self.links: dict[ServerLink, None] = {}
         """Its links, until nothing is left of them."""
+        self.opening = asyncio.Semaphore(MAX_OPENING)
         self._suspended: dict[tuple[str, bool], ServerLink] = {}
         self.receivers = 0
         """How many of them the client receives on."""

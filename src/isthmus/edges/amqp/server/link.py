@@ -243,7 +243,13 @@ class ServerLink(ABC):
         try:
             if self._beyond is not None:
                 raise Refused(RESOURCE_LIMIT_EXCEEDED, self._beyond)
-            self._granted = await self.open(attach)
+            opening = self._connection.opening
+            waits = opening.locked()
+            async with opening:
+                if waits and (self.session.ended or self._connection.lost):
+                    self._end()  # nobody has heard of it
+                    return
+                self._granted = await self.open(attach)
         except Fault as refused:
             self._refuse(refused.condition, refused.description)
         except IsthmusError as failure:
