@@ -74,7 +74,7 @@ class AddressBook(Protocol):
     """Knows which addresses there are."""
 
     def known(self, address: str) -> KnownAddress | None:
-        """An address that is known to be taken, without asking anyone; None if it is not, or no longer."""
+        """An address that is known to be taken, without waiting for anyone; None if it is not any longer."""
         ...
 
     async def find(self, address: str, *, jms: bool = False) -> str | None:

@@ -237,9 +237,8 @@ class Receiver(Link):
         state = _delivery_state(value)
         if isinstance(state, TransactionalState):
             if state.outcome is not None or len(state.txn_id) > MAX_TAG_BYTES:
-                return TransactionalState(
-                    state.txn_id
-                )  # what has an outcome is the receiver's to say (4.4.1)
+                # What outcome it has is the receiver's to say (4.4.1).
+                return TransactionalState(state.txn_id)
             self._last_state = (value, state)
         return state
 
